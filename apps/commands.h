@@ -63,6 +63,11 @@ class Program {
   // CLI::App, each in one of the groups of help.h, and passes the work to set_run().
   CLI::App* add(CommandGroup group, const std::string& name, const std::string& summary,
                 const std::vector<std::string>& examples);
+  // Sets the arguments in the usage line of a subcommand whose own checks require more than CLI11
+  // knows of (HelpFormatter::set_usage).
+  void set_usage(const CLI::App* command, const std::string& arguments) {
+    help_->set_usage(command, arguments);
+  }
   // Sets the work of a subcommand that add() has returned. Every subcommand needs it.
   void set_run(CLI::App* command, Run run, ProcessMode mode = ProcessMode::kOneProcess);
   // Parses the arguments and runs the subcommand that they name. Returns the exit code, which is 2
@@ -79,7 +84,7 @@ class Program {
   };
   void add_version();
   void add_describe();
-  std::string usage_message(const CLI::App& command, const std::string& name,
+  std::string usage_message(CLI::App& command, const std::string& name,
                             const CLI::ParseError& error);
   int show_help();
   int report_parse_error(const CLI::ParseError& error);

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "expected_value.h"
 #include "help.h"
 
 namespace neuronmm::apps {
@@ -54,14 +55,6 @@ std::string man_options(const CLI::App& command) {
                         escape_troff(option_text(*option)));
   }
   return page;
-}
-
-// Returns the values that the option accepts, which CLI::IsMember describes as "{cpu,reference}".
-std::vector<std::string> choices_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const size_t begin = type.find('{'), end = type.find('}');
-  if (begin == std::string::npos || end == std::string::npos) return {};
-  return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
 }
 
 nlohmann::json option_json(const CLI::Option& option) {

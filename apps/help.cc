@@ -68,8 +68,9 @@ Options options_in(const CLI::App& app, const std::string& group) {
   });
 }
 
-std::string usage_of(const CLI::App& app, const std::string& name) {
-  std::string line = "Usage: " + name;
+// Returns the positional arguments and the options that CLI11 requires.
+std::string required_arguments(const CLI::App& app) {
+  std::string line;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) {
       const std::string text = option->get_name(true, false) + (takes_many(*option) ? "..." : "");
@@ -80,7 +81,7 @@ std::string usage_of(const CLI::App& app, const std::string& name) {
       line += " " + flag + " " + value_name(*option);
     }
   }
-  return line + " [OPTION...]\n";
+  return line;
 }
 
 // Returns the groups of options with a title above each. The rare options end the last group.
@@ -159,6 +160,13 @@ std::string HelpFormatter::examples_of(const CLI::App* app) const {
   const auto examples = examples_.find(app);
   if (examples == examples_.end()) return {};
   return fmt::format("\nExamples:\n  {}\n", fmt::join(examples->second, "\n  "));
+}
+
+std::string HelpFormatter::usage_of(const CLI::App& app, const std::string& name) const {
+  const auto set = usages_.find(&app);
+  const std::string arguments = set == usages_.end() ? required_arguments(app) : set->second;
+  constexpr size_t kIndent = 9;
+  return wrapped("Usage: ", fmt::format("{} {} [OPTION...]", name, arguments), kIndent);
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,

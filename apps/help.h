@@ -39,6 +39,11 @@ class HelpFormatter : public CLI::FormatterBase {
   void set_examples(const CLI::App* command, std::vector<std::string> examples) {
     examples_[command] = std::move(examples);
   }
+  // Sets the arguments in the usage line of `command`. Without them the line has the arguments that
+  // CLI11 requires; a command whose own checks require more, or one of several, sets them.
+  void set_usage(const CLI::App* command, std::string arguments) {
+    usages_[command] = std::move(arguments);
+  }
   // CLI11 calls this function. `name` is the program and the command, for example "neuronmm fit".
   // `mode` is kAll for --help-all.
   std::string make_help(const CLI::App* app, std::string name,
@@ -46,8 +51,10 @@ class HelpFormatter : public CLI::FormatterBase {
 
  private:
   std::string examples_of(const CLI::App* app) const;
+  std::string usage_of(const CLI::App& app, const std::string& name) const;
 
   std::map<const CLI::App*, std::vector<std::string>> examples_;
+  std::map<const CLI::App*, std::string> usages_;
 };
 
 }  // namespace neuronmm::apps

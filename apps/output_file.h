@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/atomic_file.h"
+#include "process.h"
 
 namespace neuronmm::apps {
 
@@ -24,13 +25,16 @@ class OutputFile {
     NMM_ASSIGN(output.file_, io::AtomicFile::create(path));
     return output;
   }
-  // Writes the whole content and closes the file. Call it once.
+  // Writes the whole content and closes the file. Call it once. Throws ClosedPipe if the file is a
+  // pipe whose reader has ended, as in `--json /dev/stdout | head -1`.
   Status write(std::string_view text) {
     // run_guarded() (process.h) reports a failure to write to standard output.
     if (to_stdout_) std::fwrite(text.data(), 1, text.size(), stdout);
     if (!file_) return {};
     std::fflush(stdout);  // the path may name the same file as standard output
-    NMM_TRY(file_->append(std::as_bytes(std::span(text))));
+    const Status appended = file_->append(std::as_bytes(std::span(text)));
+    if (file_->lost_its_reader()) throw ClosedPipe();
+    NMM_TRY(appended);
     return file_->finish();
   }
   // Returns whether there is a file or standard output to write to.

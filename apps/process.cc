@@ -63,6 +63,8 @@ int report(const std::string& message) {
 int catch_exceptions(const std::function<int()>& program) {
   try {
     return program();
+  } catch (const ClosedPipe&) {
+    return kClosedPipeExit;
   } catch (const std::bad_alloc&) {
     return report("out of memory: a smaller model, context or --max-new-tokens may fit");
   } catch (const std::system_error& error) {

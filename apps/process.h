@@ -3,6 +3,7 @@
 // checks at the end that all output was written. The main functions of both programs call it
 // (main.cc and training/finetune_main.cc).
 
+#include <exception>
 #include <functional>
 
 namespace neuronmm::apps {
@@ -10,6 +11,10 @@ namespace neuronmm::apps {
 // The exit code after standard output was closed by its reader. Documented: shells report 128 + 13
 // for programs that SIGPIPE ends.
 inline constexpr int kClosedPipeExit = 141;
+
+// Thrown where the output is a pipe whose reader has ended. The program then ends with
+// kClosedPipeExit and without a message, because the reader has seen what it wanted.
+struct ClosedPipe : std::exception {};
 
 // Runs `program` and returns its exit code. Failures of the system end the program with a message
 // and never silently. This covers closed standard streams, full disks, file size limits, files that

@@ -123,7 +123,7 @@ void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
 
 // Returns the message about wrong usage. An unknown argument is reported before any other error,
 // because a typo often makes other arguments seem wrong or missing, too.
-std::string Program::usage_message(const CLI::App& command, const std::string& name,
+std::string Program::usage_message(CLI::App& command, const std::string& name,
                                    const CLI::ParseError& error) {
   if (const auto removed = removed_option_message(command.get_name(), arguments_)) return *removed;
   const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
@@ -134,7 +134,7 @@ std::string Program::usage_message(const CLI::App& command, const std::string& n
 
 int Program::report_parse_error(const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return cli_.exit(error);  // --help, --version
-  const CLI::App* command = &cli_;
+  CLI::App* command = &cli_;
   if (const auto parsed = cli_.get_subcommands(); !parsed.empty()) command = parsed.front();
   const std::string name = command == &cli_ ? "neuronmm" : "neuronmm " + command->get_name();
   print_message("{}: {}\n", name, printable(usage_message(*command, name, error)));

@@ -14,6 +14,14 @@ void add_json_option(CLI::App* command, std::string& json, const std::string& wh
       ->group(kOutput);
 }
 
+nlohmann::ordered_json number_or_null(int64_t number) {
+  return number == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(number);
+}
+
+nlohmann::ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+}
+
 Result<ReportWriter> ReportWriter::open(const std::string& json) {
   ReportWriter writer;
   writer.json_on_stdout_ = json == "-";

@@ -3,6 +3,7 @@
 // command writes its results with it. A JSON file that cannot be written is an error before any
 // work is done.
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -24,6 +25,12 @@ constexpr double kMiB = 1024.0 * 1024.0;  // bytes per MiB, the unit of memory i
 // Adds --json FILE; the file "-" is standard output. `what` completes the help text "Also write ...
 // as JSON".
 void add_json_option(CLI::App* command, std::string& json, const std::string& what = "the report");
+
+// Returns what a report says of a size or a number that 0 stands for inside the program: the
+// number, or null if nothing was removed or no limit was set.
+nlohmann::ordered_json number_or_null(int64_t number);
+// Returns the text, or null if it is empty because the flag was not given.
+nlohmann::ordered_json text_or_null(const std::string& text);
 
 // Writes the report of one command.
 class ReportWriter {

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "expected_value.h"
 #include "help.h"
 #include "suggestion.h"
 
@@ -33,10 +36,16 @@ const CLI::Option* option_named(const CLI::App& command, const std::string& name
   return name.size() > 1 && name[0] == '-' ? command.get_option_no_throw(name) : nullptr;
 }
 
-// Returns the names that the help shows of an option, and of its value.
-std::string shown_names(const CLI::App& command, const std::string& name) {
-  const CLI::Option* option = option_named(command, name);
-  return option == nullptr ? name : option_names(*option);
+// Returns the options that a message of CLI11 names, in its order.
+std::vector<CLI::Option*> options_in(CLI::App& command, const std::string& text) {
+  std::vector<CLI::Option*> options;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (word.ends_with(':')) word.pop_back();
+    CLI::Option* const option = command.get_option_no_throw(word);
+    if (option != nullptr) options.push_back(option);
+  }
+  return options;
 }
 
 std::string value_is_missing(const CLI::Option& option, const std::string& name) {
@@ -51,6 +60,55 @@ bool may_be_empty(const CLI::Option& option) {
          });
 }
 
+// Returns the message about a text that is neither an option nor the value of one.
+std::string unexpected_argument(const CLI::App& command, const std::string& argument) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) names.push_back(option->get_name(true, false));
+  }
+  const bool takes_text = command.get_option_no_throw("--prompt") != nullptr ||
+                          command.get_option_no_throw("TEXT") != nullptr;
+  return fmt::format("unexpected argument {:?}: {}{}; `neuronmm help {}` lists what there is",
+                     argument,
+                     names.empty() ? "expected options only"
+                                   : fmt::format("expected no more than {}", fmt::join(names, " ")),
+                     takes_text ? " (text with spaces needs quotes)" : "", command.get_name());
+}
+
+std::string required_message(const CLI::App& command, const std::string& name,
+                             const std::string& text) {
+  const std::string first = text.substr(0, text.find(' '));
+  const CLI::Option* const option = command.get_option_no_throw(first);
+  return fmt::format("{}{}; `{} --help` shows examples",
+                     option == nullptr ? first : option_names(*option), text.substr(first.size()),
+                     name);
+}
+
+std::string mismatch_message(const CLI::Option& option, const std::string& text) {
+  const std::string name = option.get_name();
+  if (option.get_items_expected_max() == 0) return name + " takes no value and was given one";
+  if (text.ends_with("missing")) return value_is_missing(option, name);
+  if (text.find("At Most 1 ") == std::string::npos) return text;
+  return name + " takes one value and was given more than once";
+}
+
+// Returns the message about a value that is not of the option's type or that its check refuses. A
+// check of ours says itself what it expected, and so do the libraries.
+std::string value_message(CLI::Option& option, bool converted, const std::string& text) {
+  const std::string name = option.get_name();
+  if (option.get_items_expected_max() == 0) return name + " takes no value and was given one";
+  if (converted && (!text.starts_with(name + ": ") || text.starts_with(name + ": expected ")))
+    return text;
+  const auto expected = expected_value(option);
+  std::optional<std::string> found = refused_value(option);
+  if (!found && !converted) found = fmt::format("{}", fmt::join(option.results(), " "));
+  if (!expected || !found) return text;
+  // One letter too much or too little makes another number, which nobody meant.
+  const auto nearest = found->size() > 2 ? nearest_name(*found, choices_of(option)) : std::nullopt;
+  return fmt::format("{}: expected {}, found {:?}{}", name, *expected, *found,
+                     nearest ? fmt::format("; did you mean {:?}?", *nearest) : "");
+}
+
 }  // namespace
 
 const CLI::App* find_command(const CLI::App& program, const std::string& name) {
@@ -62,14 +120,11 @@ const CLI::App* find_command(const CLI::App& program, const std::string& name) {
 
 std::string unknown_argument(const CLI::App& command, const std::string& argument) {
   const bool is_flag = argument.size() > 1 && argument.starts_with('-');
-  const bool is_command = !is_flag && command.get_parent() == nullptr;
+  if (!is_flag && command.get_parent() != nullptr) return unexpected_argument(command, argument);
   const std::string name = is_flag ? argument.substr(0, argument.find('=')) : argument;
-  const auto nearest = is_flag      ? nearest_name(name, long_flags_of(command))
-                       : is_command ? nearest_name(name, command_names(command))
-                                    : std::nullopt;
-  const std::string what = is_flag      ? "unknown flag"
-                           : is_command ? "unknown command"
-                                        : "unexpected argument";
+  const auto nearest =
+      nearest_name(name, is_flag ? long_flags_of(command) : command_names(command));
+  const char* const what = is_flag ? "unknown flag" : "unknown command";
   if (nearest) return fmt::format("{} {:?}; did you mean {:?}?", what, name, *nearest);
   if (command.get_parent() == nullptr)
     return fmt::format("{} {:?}; `neuronmm help` lists the commands", what, name);
@@ -105,19 +160,23 @@ std::optional<std::string> empty_value(const CLI::App& command) {
   return std::nullopt;
 }
 
-std::string parse_error_message(const CLI::App& command, const std::string& name,
+std::string parse_error_message(CLI::App& command, const std::string& name,
                                 const CLI::ParseError& error) {
-  const std::string text = error.what();
-  const std::string first = text.substr(0, text.find_first_of(": "));
-  const CLI::Option* const option = option_named(command, first);
-  if (error.get_name() == "ArgumentMismatch" && option != nullptr && text.ends_with("missing"))
-    return value_is_missing(*option, first);
-  if (error.get_name() == "ArgumentMismatch" && option != nullptr &&
-      text.find("At Most 1 ") != std::string::npos)
-    return first + " takes one value and was given more than once";
-  if (error.get_name() == "RequiredError" && command.get_parent() != nullptr)
-    return fmt::format("{}{}; `{} --help` shows examples", shown_names(command, first),
-                       text.substr(first.size()), name);
+  const std::string text = error.what(), kind = error.get_name();
+  const std::vector<CLI::Option*> options = options_in(command, text);
+  CLI::Option* const option = options.empty() ? nullptr : options.front();
+  if (kind == "RequiredError" && command.get_parent() != nullptr)
+    return required_message(command, name, text);
+  if (option == nullptr) return text;
+  if (kind == "ArgumentMismatch") return mismatch_message(*option, text);
+  if (kind == "ConversionError") return value_message(*option, false, text);
+  if (kind == "ValidationError") return value_message(*option, true, text);
+  if (options.size() < 2) return text;
+  const std::string first = option->get_name(), second = options[1]->get_name();
+  if (kind == "ExcludesError")
+    return fmt::format("{} and {} exclude each other; give one of them", first, second);
+  if (kind == "RequiresError")
+    return fmt::format("{} needs {} and was given without it", first, second);
   return text;
 }
 

@@ -29,9 +29,10 @@ std::optional<std::string> missing_value(const CLI::App& command,
 // be empty.
 std::optional<std::string> empty_value(const CLI::App& command);
 
-// Returns the message about an error that CLI11 found in the arguments of `command`. `name` is the
-// program and the command, for example "neuronmm fit".
-std::string parse_error_message(const CLI::App& command, const std::string& name,
+// Returns the message about an error that CLI11 found in the arguments of `command`. It names the
+// option, what was expected and what was found. `name` is the program and the command, for example
+// "neuronmm fit".
+std::string parse_error_message(CLI::App& command, const std::string& name,
                                 const CLI::ParseError& error);
 
 }  // namespace neuronmm::apps

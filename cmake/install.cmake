@@ -31,8 +31,8 @@ set(promised_headers
     ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h
     text/tokenizer/tokenizer.h)
 set(included_headers
-    base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/generation_config.h io/json_file.h io/mapped_file.h
-    io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h model/candidates.h
+    base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
+    io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h model/candidates.h
     model/continuation.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
     model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h
     text/tokenizer/added_tokens.h text/tokenizer/decoder.h text/tokenizer/token_id.h

@@ -89,7 +89,7 @@ Result<int> run_emit(const EmitFlags& flags) {
                                  {"dialect", nki::dialect_name(dialect)},
                                  {"cores", settings.cores},
                                  {"instructions", instructions},
-                                 {"driver", flags.driver}}));
+                                 {"driver", text_or_null(flags.driver)}}));
   report.print("{}: {} for {}, tiling {}\n{} instructions{} when its loops are unrolled\n",
                flags.output, settings.kernel->name, shape_text(all), tiling_text(settings.tiling),
                instructions, settings.cores > 1 ? " of each core" : "");

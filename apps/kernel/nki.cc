@@ -2,9 +2,6 @@
 // the engines, the bytes, and the source lines that the time goes to.
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <system_error>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +11,7 @@
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
 #include "kernel/nki_tracer.h"
+#include "kernel/trace_folder.h"
 #include "kernel/what_if.h"
 #include "message.h"
 #include "output_file.h"
@@ -31,31 +29,6 @@ struct NkiFlags {
   std::vector<std::string> what_ifs;
   size_t lines = 12;
   bool as_written = false;
-};
-
-// A folder for traces that the user did not ask to keep.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> create() {
-    std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "neuronmm-nki-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      return fail("{}: a temporary folder cannot be made: {}", name,
-                  std::generic_category().message(errno));
-    }
-    return TemporaryFolder(name);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
 };
 
 // A traced kernel, from a Python file or from a stored trace.
@@ -163,7 +136,7 @@ Status save_trace(OutputFile& file, const fs::path& path) {
 
 Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(Outputs outputs, open_outputs(flags));
-  NMM_ASSIGN(const TemporaryFolder folder, TemporaryFolder::create());
+  NMM_ASSIGN(TraceFolder folder, TraceFolder::create());
   const bool runs = flags.from_trace.empty();
   const fs::path path = runs ? folder.path() / "kernel.trace" : fs::path(flags.from_trace);
   NMM_ASSIGN(const Traced traced,
@@ -188,6 +161,7 @@ Result<int> run_nki(const NkiFlags& flags) {
   }
   NMM_TRY(save_trace(outputs.trace, path));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
+  NMM_TRY(folder.remove());
   return values_are_wrong(report.run) ? 1 : 0;
 }
 
@@ -293,6 +267,7 @@ void add_nki(Program& program) {
       "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
       "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
       "parameter of the device, as hbm_bandwidth=2x.");
+  program.set_usage(command, "(FILE.py:FUNCTION | --from-trace FILE)");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }

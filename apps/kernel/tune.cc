@@ -39,10 +39,10 @@ std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
       "simulated (no Trainium was used)\n\n{}: {} tilings, {} fit into SBUF, {} simulated{}\n\n",
       tuner::key_of(problem), outcome.tilings, outcome.fitting, outcome.simulated,
       outcome.from_cache ? "   (from the cache)" : "");
-  text += fmt::format("{:>12}{:>12}{:>14}{:>12}   {}\n", "latency, ms", "PE bound", "HBM, MiB",
+  text += fmt::format("{:>12}{:>14}{:>12}{:>12}   {}\n", "latency, ms", "Tensor bound", "HBM, MiB",
                       "compulsory", "tiling");
   for (const Measurement& m : outcome.best) {
-    text += fmt::format("{:>12.4f}{:>10.1f} %{:>14.2f}{:>11.2f}x   {}\n", m.latency_ns * 1e-6,
+    text += fmt::format("{:>12.4f}{:>12.1f} %{:>12.2f}{:>11.2f}x   {}\n", m.latency_ns * 1e-6,
                         100 * tensor_share(m), static_cast<double>(m.hbm_bytes) / kMiB,
                         traffic_ratio(outcome, m), tuner::tiling_text(m.tiling));
   }
@@ -54,13 +54,13 @@ std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
   for (size_t i = 0; i < outcome.rejected.size(); ++i) {
     const tuner::RejectedTilings& rejected = outcome.rejected[i];
     if (rejected.count == 0) continue;
-    text += fmt::format("  {:<10}{:>8}   closest: {}\n{:<23}{}\n",
+    text += fmt::format("  {:<12}{:>6}   closest: {}\n{:<23}{}\n",
                         tuner::rejection_name(static_cast<tuner::Rejection>(i)), rejected.count,
                         tuner::tiling_text(rejected.closest), "", rejected.why);
   }
   return text +
-         "\nPE bound: share of the latency that the Tensor engine needs at least. compulsory: HBM\n"
-         "bytes over those of each operand once.\n";
+         "\nTensor bound: share of the latency that the Tensor engine needs at least. compulsory:\n"
+         "HBM bytes over those of each operand once.\n";
 }
 
 Json tiling_json(const kernels::Tiling& tiling) {
@@ -76,7 +76,7 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
                     {"latency_ms", m.latency_ns * 1e-6},
                     {"tensor_bound_ms", m.bound.tensor_ns * 1e-6},
                     {"dma_bound_ms", m.bound.dma_ns * 1e-6},
-                    {"eviction_bound_ms", m.bound.elementwise_ns * 1e-6},
+                    {"elementwise_bound_ms", m.bound.elementwise_ns * 1e-6},
                     {"hbm_bytes", m.hbm_bytes},
                     {"compulsory_ratio", traffic_ratio(outcome, m)}});
   }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/interrupt.h"
+#include "base/kept_work.h"
 #include "message.h"
 #include "trainium/tuner/cache.h"
 
@@ -10,9 +11,9 @@ namespace neuronmm::apps {
 
 Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
                                        const std::string& cache_path, Progress& progress) {
-  NMM_ASSIGN(tuner::Cache cache,
-             tuner::Cache::open(cache_path.empty() ? tuner::default_cache_path()
-                                                   : std::filesystem::path(cache_path)));
+  const std::filesystem::path path =
+      cache_path.empty() ? tuner::default_cache_path() : std::filesystem::path(cache_path);
+  NMM_ASSIGN(tuner::Cache cache, tuner::Cache::open(path));
   NMM_ASSIGN(const std::optional<tuner::Outcome> known, cache.find(problem, top));
   if (known) return *known;
   if (cache.stale() > 0) {
@@ -23,6 +24,7 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
   }
   NMM_TRY(cache.save());      // Fails before the work if the file cannot be written.
   const UnsavedWork unsaved;  // The measurements so far.
+  const KeptWork kept(path.string());
   auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
   progress.finish();
   NMM_TRY(cache.save());

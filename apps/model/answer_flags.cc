@@ -190,9 +190,10 @@ Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::To
   // With --ignore-eos the end-of-text token does not stop the answer, and the text after it is
   // shown.
   if (!flags.ignore_eos) {
-    options.stop_tokens = model::stop_tokens_of(file, config);
+    options.stop_tokens = model::stop_tokens_of(file, config, tokenizer);
     // The config of a base model may name the end-of-text token but not the token that ends a turn.
-    if (chat && tokenizer.eos_id()) options.stop_tokens.push_back(*tokenizer.eos_id());
+    const auto end = tokenizer.eos_id();
+    if (chat && end && *end < config.vocab_size) options.stop_tokens.push_back(*end);
   }
   return options;
 }

@@ -171,7 +171,7 @@ Json to_json(const std::vector<ComparedModel>& columns, const CompareFlags& flag
   Json models = Json::array();
   for (const ComparedModel& column : columns) models.push_back(compared_json(columns[0], column));
   return {{"models", models},
-          {"limit", flags.evaluation.limit},
+          {"limit", number_or_null(flags.evaluation.limit)},
           {"add_bos", !flags.evaluation.no_bos},
           {"prompt_tokens", flags.latency.prompt_tokens},
           {"new_tokens", flags.latency.new_tokens},

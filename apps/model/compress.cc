@@ -99,38 +99,33 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
   Progress progress(stderr);
   const compress::MeasureLoss measure =
       flags.no_measure ? compress::MeasureLoss() : measure_on(request, backend, progress);
-  const compress::MakeMetric make_metric =
-      [&](const std::vector<std::vector<text::TokenId>>& sequences, const fs::path& file) {
-        progress.start_elsewhere("output metric");
-        const Status made = run_metric_program({.model = request.model,
-                                                .sequences = sequences,
-                                                .out = file,
-                                                .threads = flags.device.threads,
-                                                .share_of_time = progress.share_of_rest()});
-        progress.finish();
-        return made;
-      };
+  compress::CompressRequest reported = request;
+  reported.model = flags.given.model;  // the report names the folder that the user gave
+  const auto write_report = [&](const compress::CompressSummary& summary) {
+    return writer.write_json(summary_json(reported, summary));
+  };
   NMM_ASSIGN(const auto summary,
-             compress::compress(request, backend, progress, {}, measure, make_metric, helpers));
+             compress::compress(request, backend, progress, {}, measure,
+                                metric_maker(request.model, flags.device.threads, progress),
+                                helpers, write_report));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
-  request.model = flags.given.model;  // the report names the folder that the user gave
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
-  NMM_TRY(writer.write_json(summary_json(request, summary)));
   return 0;
 }
 
 Result<int> run(const CompressFlags& flags) {
   const compress::CompressSettings settings = compress_settings(flags);
   const compress::CompressRequest& request = settings.request;
-  if (world_communicator().is_first()) {
-    for (const std::string& note : settings.notes) print_message("note: {}\n", note);
-  }
   if (flags.dry_run) {
     if (!world_communicator().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-    return dry_run(request, writer);
+    Result<int> done = dry_run(request, writer);
+    for (const std::string& note : settings.notes) {
+      if (done.ok()) print_message("note: {}\n", note);
+    }
+    return done;
   }
   const auto on_model = [&](const fs::path& model) {
     compress::CompressRequest of_model = request;
@@ -154,6 +149,9 @@ void add_compress(Program& program) {
                    "neuronmm compress MODEL_DIR --ratio 0.2 --dry-run"});
   const auto flags = std::make_shared<CompressFlags>();
   add_compress_flags(command, *flags);
+  program.set_usage(command,
+                    "MODEL_DIR --ratio X -o DIR "
+                    "(--calibration FILE | --self-generated N | --statistics DIR)");
   program.set_run(
       command, [flags] { return run(*flags); }, ProcessMode::kDataParallel);
 }

@@ -33,7 +33,11 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
   const bool measured = summary.sizes && summary.sizes->uses_measured();
   const bool pivoted =
       summary.plan.form == compress::Form::kPivoted || summary.plan.form == compress::Form::kUv;
-  writer.print("form {}\n", compress::form_name(summary.plan.form));
+  if (summary.form) {
+    writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
+  } else {
+    writer.print("form {}\n", compress::form_name(summary.plan.form));
+  }
   writer.print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>11}\n", "layer", pivoted ? "gate" : "input",
                pivoted ? "up" : "neurons", pivoted ? "down" : "output", "kept", "largest",
                measured ? "measured" : "predicted");
@@ -112,8 +116,14 @@ Json form_json(const compress::FormChoice& choice) {
   return json;
 }
 
+// Returns the name of the rule by which the sizes were taken.
+std::string_view taken_name(const compress::SizeChoice& choice) {
+  return compress::allocate_name(choice.uses_measured() ? compress::Allocate::kMeasured
+                                                        : compress::Allocate::kPredicted);
+}
+
 Json sizes_json(const compress::SizeChoice& choice) {
-  return {{"taken", choice.uses_measured() ? "measured" : "predicted"},
+  return {{"taken", taken_name(choice)},
           {"held_out", choice.held_out},
           {"kl_predicted", choice.predicted},
           {"kl_measured", choice.measured}};
@@ -123,7 +133,7 @@ Json matrix_json(const compress::MatrixPlan& matrix) {
   return {{"layer", matrix.layer},
           {"matrix", compress::matrix_name(matrix.matrix)},
           {"in_features", matrix.in_features},
-          {"rank", matrix.rank},  // 0 if the matrix stays dense
+          {"rank", number_or_null(matrix.rank)},
           {"out_features", matrix.out_features},
           {"kept_share", matrix.kept_share},
           {"bytes_before", matrix.bytes_before},
@@ -134,11 +144,11 @@ Json layers_json(const compress::CompressSummary& summary) {
   Json list = Json::array();
   for (const compress::LayerReport& layer : summary.layers) {
     const io::MlpShape& shape = layer.shape;
-    list.push_back({{"gate", shape.gate},  // a size of 0 means that nothing is removed
-                    {"up", shape.up},
-                    {"input", shape.input},
-                    {"neurons", shape.neurons},
-                    {"down", shape.down},
+    list.push_back({{"gate", number_or_null(shape.gate)},
+                    {"up", number_or_null(shape.up)},
+                    {"input", number_or_null(shape.input)},
+                    {"neurons", number_or_null(shape.neurons)},
+                    {"down", number_or_null(shape.down)},
                     {"kept_share", layer.kept_share},
                     {"largest_map", layer.largest_map},
                     {"predicted_loss", layer.predicted_loss}});
@@ -169,9 +179,6 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
     print_matrices(writer, summary);
   } else {
     print_layers(writer, summary);
-  }
-  if (summary.form) {
-    writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
   }
   if (summary.sizes) writer.print("sizes: {}\n", compress::size_choice_text(*summary.sizes));
   if (summary.calibration_tokens > 0) {
@@ -231,6 +238,8 @@ Json plan_json(const compress::CompressRequest& request, const compress::Plan& p
 Json summary_json(const compress::CompressRequest& request,
                   const compress::CompressSummary& summary) {
   Json json = plan_json(request, summary.plan);
+  json["form"] = compress::form_name(summary.plan.form);
+  if (summary.sizes) json["allocate"] = taken_name(*summary.sizes);
   json["calibration_tokens"] = summary.calibration_tokens;
   json["measured"] = loss_json(summary.loss);
   if (summary.form) json["form_choice"] = form_json(*summary.form);
@@ -242,7 +251,7 @@ Json summary_json(const compress::CompressRequest& request,
   // `summary.matrices` has a report for each matrix with factors, in the order of the plan.
   auto report = summary.matrices.begin();
   for (Json& matrix : json["matrices"]) {
-    matrix["energy_lost"] = matrix["rank"] == 0 ? 0.0 : report++->energy_lost;
+    matrix["energy_lost"] = matrix["rank"].is_null() ? 0.0 : report++->energy_lost;
   }
   return json;
 }

@@ -34,7 +34,8 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
 // KL divergence is above 0.5 or the perplexity above 1.5 times that of the dense model.
 void print_loss(const ReportWriter& writer, bool asked,
                 const std::optional<compress::MeasuredLoss>& loss);
-// Returns plan_json() with the results of the compression and the measured loss.
+// Returns plan_json() with the results of the compression and the measured loss. Form and
+// allocation are those that were taken, not those that were asked for.
 nlohmann::ordered_json summary_json(const compress::CompressRequest& request,
                                     const compress::CompressSummary& summary);
 

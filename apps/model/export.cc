@@ -12,6 +12,7 @@
 #include "flags.h"
 #include "io/checkpoint.h"
 #include "io/folder_writer.h"
+#include "io/model_folder.h"
 #include "model/export_kernels.h"
 #include "model/prompts.h"
 #include "model/tensor_specs.h"
@@ -96,6 +97,7 @@ Result<eval::ReferenceLogits> golden_logits(const ExportFlags& flags,
   NMM_ASSIGN(const auto backend, make_backend({.threads = flags.threads}));
   // The export has the files as they are, so two tables that only rounding tells apart stay two.
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(flags.model));
+  NMM_TRY(io::check_agreement(config, checkpoint));
   NMM_ASSIGN(const auto transformer,
              model::Transformer::load(config, std::move(checkpoint), *backend));
   Progress progress(stderr);
@@ -135,9 +137,10 @@ Result<int> run_export(const ExportFlags& flags) {
   NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
                                               flags.prompt_tokens, manifest.use));
   NMM_TRY(predict_latencies(flags, manifest));
-  NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
+  NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden, [&] {
+    return report.write_json_text(exports::export_json(manifest));
+  }));
   print_summary(report, flags, manifest);
-  NMM_TRY(report.write_json_text(exports::export_json(manifest)));
   return 0;
 }
 

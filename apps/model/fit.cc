@@ -47,9 +47,9 @@ double times_of(const char* flag, const std::string& text) {
   throw CLI::ValidationError(flag, fmt::format("expected a factor like 1.5x, found {:?}", text));
 }
 
-// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
+// Returns the complete request. Throws CLI::ValidationError with the library's message if it
 // refuses the flags.
-fit::FitSettings fit_settings(const FitFlags& flags) {
+fit::FitRequest fit_request(const FitFlags& flags) {
   fit::FitGiven given = flags.given;
   if (flags.bytes) given.budget.bytes = static_cast<double>(*flags.bytes);
   if (!flags.decode.empty()) given.budget.decode = times_of("--decode", flags.decode);
@@ -57,35 +57,23 @@ fit::FitSettings fit_settings(const FitFlags& flags) {
   require_one_stdin("--calibration", given.calibration);
   given.simulated = flags.device.simulated();
   given.can_make_metric = metric_program_available();
-  auto settings = fit::fit_settings(given, OptionNames::kFlags);
-  if (!settings.ok()) throw CLI::ValidationError(settings.error().message);
-  return *std::move(settings);
+  auto request = fit::fit_settings(given, OptionNames::kFlags);
+  if (!request.ok()) throw CLI::ValidationError(request.error().message);
+  return *std::move(request);
 }
 
 Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
                      compress::DataParallel* helpers) {
-  fit::FitSettings settings = fit_settings(flags);
-  fit::FitRequest& request = settings.request;
+  fit::FitRequest request = fit_request(flags);
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
   NMM_TRY(compress::read_texts(request.calibration));
-  for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};
   Progress progress(stderr);
-  const compress::MakeMetric make_metric =
-      [&](const std::vector<std::vector<text::TokenId>>& sequences,
-          const std::filesystem::path& file) {
-        progress.start_elsewhere("output metric");
-        const Status made = run_metric_program({.model = request.model,
-                                                .sequences = sequences,
-                                                .out = file,
-                                                .threads = flags.device.threads,
-                                                .share_of_time = progress.share_of_rest()});
-        progress.finish();
-        return made;
-      };
-  NMM_ASSIGN(const auto result, fit::fit(request, device, backend, progress, make_metric, helpers));
+  NMM_ASSIGN(const auto result,
+             fit::fit(request, device, backend, progress,
+                      metric_maker(request.model, flags.device.threads, progress), helpers));
   if (flags.device.simulated()) {
     report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);
   }
@@ -170,10 +158,13 @@ void add_fit(Program& program) {
       ->check(CLI::IsMember({16, 8, 6, 4}))
       ->default_str("what loses least")
       ->group(kAdvanced);
+  program.set_usage(command,
+                    "MODEL_DIR --calibration FILE -o DIR "
+                    "(--bytes SIZE | --max-kl X | --decode X | --prefill X)");
   command->footer(
       "The command measures once what single changes of the model cost, which takes\n"
       "minutes. With the same --sensitivities the next budget skips that part.");
-  command->parse_complete_callback([flags] { fit_settings(*flags); });
+  command->parse_complete_callback([flags] { fit_request(*flags); });
   program.set_run(
       command, [flags] { return run_fit(*flags); }, ProcessMode::kDataParallel);
 }

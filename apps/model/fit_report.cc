@@ -92,11 +92,11 @@ Json layers_json(const Choice& choice) {
   Json layers = Json::array();
   for (size_t layer = 0; layer < choice.shapes.size(); ++layer) {
     const io::MlpShape& shape = choice.shapes[layer];
-    Json entry = {{"neurons", shape.neurons},
-                  {"input", shape.input},
-                  {"gate", shape.gate},
-                  {"up", shape.up},
-                  {"output", shape.down}};
+    Json entry = {{"neurons", number_or_null(shape.neurons)},
+                  {"input", number_or_null(shape.input)},
+                  {"gate", number_or_null(shape.gate)},
+                  {"up", number_or_null(shape.up)},
+                  {"output", number_or_null(shape.down)}};
     for (size_t part = 0; part < fit::kParts; ++part) {
       for (const std::string& module : fit::modules_of(static_cast<fit::Part>(part))) {
         entry["formats"][module] = format_name(choice.formats[layer][part]);
@@ -212,7 +212,7 @@ void print_fit(const ReportWriter& writer, const fit::FitRequest& request,
 
 Json fit_json(const fit::FitRequest& request, const FitResult& result) {
   Json json = {{"model", request.model.string()},
-               {"output", request.plan_only ? "" : request.out.string()},
+               {"output", request.plan_only ? Json() : Json(request.out.string())},
                {"sensitivities", request.sensitivities.string()},
                {"dense", quantities_json(result.dense)},
                {"predicted", quantities_json(result.choice.predicted)},

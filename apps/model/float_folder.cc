@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "base/notices.h"
 #include "compress/dequantize.h"
+#include "io/atomic_file.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/text_file.h"
@@ -29,42 +31,53 @@ fs::path named_folder(const fs::path& path) {
 FloatFolder::FloatFolder(const fs::path& out, const fs::path& name)
     : out_(out),
       parent_(named_folder(out).string() + ".floats"),
-      marker_(parent_ / "neuronmm-floats"),
-      model_(marker_ / name) {}
+      model_(parent_ / "work/floats" / name) {}
 
 FloatFolder::~FloatFolder() {
-  std::error_code ignored;
-  if (owned_) fs::remove_all(parent_, ignored);
+  const Status removed = remove();
+  if (!removed.ok()) notify(removed.error().message + "; the next run for it will delete it");
 }
 
+fs::path FloatFolder::note() const { return parent_ / "work/origin.json"; }
+
 Status FloatFolder::create(bool force) {
+  NMM_ASSIGN(folder_, io::StagingFolder::create(parent_));
+  NMM_TRY(folder_->mark_in_use());
   std::error_code error;
-  if (fs::exists(parent_, error) && !fs::exists(marker_, error) && !fs::is_empty(parent_, error)) {
-    return fail("{}: is in the way; the weights go there as floats", parent_.string());
-  }
-  fs::create_directories(marker_, error);
-  if (error) return fail("{}: cannot be created: {}", parent_.string(), error.message());
-  owned_ = true;
-  if (force || !fs::exists(out_, error)) return {};
+  if (force || (!fs::exists(out_, error) && !error)) return {};
   // FolderWriter::create() removes the remains of a killed run and refuses any other existing
   // output.
   const auto output = io::FolderWriter::create(out_, io::FolderWriter::IfExists::kRefuse, model_);
   return output.ok() ? Status() : Status(output.error());
 }
 
+Status FloatFolder::fill(const std::string& origin, const std::function<Status()>& write) {
+  std::error_code error;
+  const auto saved = io::read_text_file(note(), io::kMaxConfigBytes);
+  if (saved.ok() && !origin.empty() && *saved == origin && fs::exists(model_, error)) return {};
+  fs::remove(note(), error);
+  if (!error) fs::remove_all(model_.parent_path(), error);
+  if (error) return fail("{}: cannot be deleted: {}", parent_.string(), error.message());
+  NMM_TRY(io::make_folder(model_.parent_path()));
+  NMM_TRY(write());
+  return origin.empty() ? Status() : io::write_text_file(note(), origin);
+}
+
 Status FloatFolder::dequantize(const fs::path& quantized, Progress& progress) {
-  const fs::path origin = marker_ / "origin.json";
   NMM_ASSIGN(const auto identity, io::folder_identity(quantized));
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  const std::string text = identity.dump(2, ' ', false, kReplace) + "\n";
-  std::error_code ignored;
-  if (fs::exists(origin, ignored) && fs::exists(model_, ignored)) {
-    const auto saved = io::read_text_file(origin, io::kMaxConfigBytes);
-    if (saved.ok() && *saved == text) return {};
-  }
-  fs::remove(origin, ignored);
-  NMM_TRY(compress::dequantize(quantized, model_, progress));
-  return io::write_text_file(origin, text);
+  return fill(identity.dump(2, ' ', false, kReplace) + "\n",
+              [&] { return compress::dequantize(quantized, model_, progress); });
+}
+
+Status FloatFolder::remove() {
+  if (!folder_) return {};
+  std::error_code error;
+  fs::remove(note(), error);
+  if (error) return fail("{}: cannot be deleted: {}", note().string(), error.message());
+  NMM_TRY(folder_->remove());
+  folder_.reset();
+  return {};
 }
 
 Result<int> run_on_floats(const fs::path& model, const fs::path& out, const FloatOptions& options,
@@ -85,7 +98,13 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
     return 1;
   }
   Result<int> done = command(floats.model());
-  if (interrupted()) floats.keep();
+  if (interrupted()) {
+    floats.keep();
+    return done;
+  }
+  const Status removed = floats.remove();
+  // An error of the command comes first; the destructor then tries again and says what is left.
+  if (!removed.ok() && done.ok()) return removed.error();
   return done;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
@@ -37,6 +38,21 @@ DType dtype_of(const std::string& flag) {
   return flag == "f32" ? DType::kF32 : flag == "f16" ? DType::kF16 : DType::kBF16;
 }
 
+// Returns the ids and texts of the tokens: `151645 "<|im_end|>", 151643 "<|endoftext|>"`.
+std::string end_tokens_text(const std::vector<gguf::EndToken>& tokens) {
+  std::vector<std::string> texts;
+  for (const gguf::EndToken& token : tokens)
+    texts.push_back(fmt::format("{} {:?}", token.id, token.text));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Json end_tokens_json(const std::vector<gguf::EndToken>& tokens) {
+  Json list = Json::array();
+  for (const gguf::EndToken& token : tokens)
+    list.push_back({{"id", token.id}, {"text", token.text}});
+  return list;
+}
+
 void print_summary(const ReportWriter& report, const gguf::ImportSummary& summary,
                    const ImportFlags& flags) {
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
@@ -46,49 +62,75 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
                  megabytes(summary.bytes_after), format_of(flags));
   else
     report.print("a vocabulary without weights: the folder has the tokenizer only\n");
+  if (!summary.end_tokens.empty())
+    report.print("answers end at {}\n", end_tokens_text(summary.end_tokens));
   for (const std::string& note : summary.notes) report.print("{}\n", note);
   report.print("written to {}\n", flags.out);
 }
 
+Json summary_json(const gguf::ImportSummary& summary, const ImportFlags& flags) {
+  return {{"files", summary.files},
+          {"output", flags.out},
+          {"architecture", summary.architecture},
+          {"class", summary.class_name},
+          {"dtype", format_of(flags)},
+          {"parameters", summary.parameters},
+          {"bytes_before", summary.bytes_before},
+          {"bytes_after", summary.bytes_after},
+          {"tokenizer", summary.tokenizer},
+          {"end_tokens", end_tokens_json(summary.end_tokens)},
+          {"notes", summary.notes}};
+}
+
+using WriteReport = io::BeforeOutput<gguf::ImportSummary>;
+
 // Imports the weights as fp32 and quantizes them afterwards. fp32 represents every GGUF format
 // exactly.
-Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress) {
+Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress,
+                                             const WriteReport& write_report) {
   FloatFolder floats(flags.out, fs::path(flags.file).stem());
   NMM_TRY(floats.create(flags.force));
-  NMM_ASSIGN(auto summary,
-             gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
-  if (summary.class_name.empty()) return fail("{}: expected weights, found none", flags.file);
+  gguf::ImportSummary summary;
+  NMM_TRY(floats.fill({}, [&]() -> Status {
+    NMM_ASSIGN(summary,
+               gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
+    return {};
+  }));
+  if (summary.class_name.empty())
+    return fail(
+        "{}: holds a vocabulary without weights; import it without --bits for a folder with the "
+        "tokenizer, or name the file of the model",
+        flags.file);
   const compress::QuantizeRequest request = {.model = floats.model(),
                                              .out = flags.out,
                                              .formats = *weight_formats(flags.bits),
                                              .force = flags.force};
   const auto backend = make_backend({});
   if (!backend.ok()) return backend.error();
-  NMM_ASSIGN(const auto quantized, compress::quantize(request, **backend, progress));
-  summary.bytes_after = quantized.bytes_after;
+  const auto before_output = [&](const compress::QuantizeSummary& quantized) {
+    summary.bytes_after = quantized.bytes_after;
+    return write_report(summary);
+  };
+  NMM_TRY(compress::quantize(request, **backend, progress, {}, nullptr, before_output));
+  NMM_TRY(floats.remove());
   return summary;
 }
 
-Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress) {
-  if (flags.bits.bits) return import_quantized(flags, progress);
-  return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress);
+Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress,
+                                        const WriteReport& write_report) {
+  if (flags.bits.bits) return import_quantized(flags, progress, write_report);
+  return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress,
+                            write_report);
 }
 
 Result<int> run_import(const ImportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, import_file(flags, progress));
+  NMM_ASSIGN(const auto summary,
+             import_file(flags, progress, [&](const gguf::ImportSummary& imported) {
+               return report.write_json(summary_json(imported, flags));
+             }));
   print_summary(report, summary, flags);
-  NMM_TRY(report.write_json(Json{{"files", summary.files},
-                                 {"output", flags.out},
-                                 {"architecture", summary.architecture},
-                                 {"class", summary.class_name},
-                                 {"dtype", format_of(flags)},
-                                 {"parameters", summary.parameters},
-                                 {"bytes_before", summary.bytes_before},
-                                 {"bytes_after", summary.bytes_after},
-                                 {"tokenizer", summary.tokenizer},
-                                 {"notes", summary.notes}}));
   return 0;
 }
 

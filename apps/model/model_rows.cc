@@ -7,6 +7,7 @@
 #include "io/compression_record.h"
 #include "io/quantization.h"
 #include "model/transformer.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -32,7 +33,7 @@ LayerRows layer_rows(const ops::MlpWeight& mlp) {
 
 Json row_json(const MatrixRow& row, const io::ModelConfig& config) {
   return {{"in_features", row.in},
-          {"rank", row.rank},
+          {"rank", number_or_null(row.rank)},
           {"out_features", row.out},
           {"kept_share", kept_share(row, config)},
           {"bytes", row.bytes}};

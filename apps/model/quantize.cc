@@ -45,6 +45,41 @@ compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   return *std::move(settings);
 }
 
+double bits_per_weight(const compress::QuantizeSummary& summary) {
+  if (summary.parameters == 0) return 0.0;
+  return 8.0 * static_cast<double>(summary.bytes_after) / static_cast<double>(summary.parameters);
+}
+
+Json summary_json(const compress::QuantizeRequest& request, const std::string& model,
+                  const compress::QuantizeSummary& summary) {
+  return {{"model", model},
+          {"output", request.out.string()},
+          {"weights", io::format_text(request.formats.linear)},
+          {"lm_head", io::format_text(request.formats.lm_head)},
+          {"embedding", io::format_text(request.formats.embedding)},
+          {"rounding", compress::rounding_name(request.rounding)},
+          {"smoothing", request.smooth},
+          {"calibration_tokens", summary.calibration_tokens},
+          {"bits_per_weight", bits_per_weight(summary)},
+          {"parameters", summary.parameters},
+          {"bytes_before", summary.bytes_before},
+          {"bytes_after", summary.bytes_after}};
+}
+
+void print_summary(const ReportWriter& report, const compress::QuantizeRequest& request,
+                   const std::string& model, const compress::QuantizeSummary& summary) {
+  const std::string out = request.out.string();
+  const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  report.print("{} parameters, {:.1f} MB -> {:.1f} MB ({:.4f}), {:.3f} bits each\nwritten to {}\n",
+               summary.parameters, megabytes(summary.bytes_before), megabytes(summary.bytes_after),
+               megabytes(summary.bytes_after) / megabytes(summary.bytes_before),
+               bits_per_weight(summary), out);
+  report.print(
+      "what it costs in quality: neuronmm compare {} {} --data DIR, or neuronmm perplexity "
+      "of both on the same text\n",
+      model, out);
+}
+
 // Quantizes the model in `folder`, which has float weights.
 Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::path& folder,
                           const ops::Backend& backend, compress::DataParallel* helpers) {
@@ -53,33 +88,13 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   if (request.calibration) NMM_TRY(compress::read_texts(*request.calibration));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, helpers));
-  const std::string model = flags.given.model.string(), out = request.out.string();
-  const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  const double bits_per_weight = summary.parameters == 0
-                                     ? 0.0
-                                     : 8.0 * static_cast<double>(summary.bytes_after) /
-                                           static_cast<double>(summary.parameters);
-  report.print("{} parameters, {:.1f} MB -> {:.1f} MB ({:.4f}), {:.3f} bits each\nwritten to {}\n",
-               summary.parameters, megabytes(summary.bytes_before), megabytes(summary.bytes_after),
-               megabytes(summary.bytes_after) / megabytes(summary.bytes_before), bits_per_weight,
-               out);
-  report.print(
-      "what it costs in quality: neuronmm compare {} {} --data DIR, or neuronmm perplexity "
-      "of both on the same text\n",
-      model, out);
-  NMM_TRY(report.write_json(Json{{"model", model},
-                                 {"output", out},
-                                 {"weights", io::format_text(request.formats.linear)},
-                                 {"lm_head", io::format_text(request.formats.lm_head)},
-                                 {"embedding", io::format_text(request.formats.embedding)},
-                                 {"rounding", compress::rounding_name(request.rounding)},
-                                 {"smoothing", request.smooth},
-                                 {"calibration_tokens", summary.calibration_tokens},
-                                 {"bits_per_weight", bits_per_weight},
-                                 {"parameters", summary.parameters},
-                                 {"bytes_before", summary.bytes_before},
-                                 {"bytes_after", summary.bytes_after}}));
+  const std::string model = flags.given.model.string();
+  const auto write_report = [&](const compress::QuantizeSummary& summary) {
+    return report.write_json(summary_json(request, model, summary));
+  };
+  NMM_ASSIGN(const auto summary,
+             compress::quantize(request, backend, progress, {}, helpers, write_report));
+  print_summary(report, request, model, summary);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 // The command `neuronmm serve`: serves a model over HTTP with OpenAI's and Anthropic's APIs. It
-// first listens at its address and then loads the model. A signal lets running answers finish.
+// takes its address first, so that a port in use is an error at once, then loads the model, and
+// says that it listens when requests can be answered. A signal lets running answers finish.
 
 #include <chrono>
 #include <csignal>
@@ -81,7 +82,7 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& l
   model.vocab_size = config.vocab_size;
   NMM_ASSIGN(model.context_tokens, context_tokens(flags.settings.engine, *loaded.transformer));
   NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.settings.model_dir));
-  model.stop_tokens = model::stop_tokens_of(model.generation, config);
+  model.stop_tokens = model::stop_tokens_of(model.generation, config, *loaded.tokenizer);
   model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);
   model.created = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now().time_since_epoch())
@@ -155,6 +156,7 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, 
   loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.settings.engine);
   parts.engine = loaded.engine.get();
   parts.metrics_prefix = flags.settings.metrics_prefix;
+  parts.allow_priority = flags.settings.allow_priority;
   if (flags.device.simulated()) {
     parts.device = flags.device.device;
     parts.device_clock = [backend = loaded.backend.get()] { return backend->clock_seconds(); };
@@ -209,12 +211,13 @@ Result<int> run_serve(const ServeFlags& flags) {
     options.api_keys.insert(options.api_keys.end(), keys.begin(), keys.end());
   }
   NMM_ASSIGN(const auto server, serve::Server::start(options));
-  fmt::print("listening on {}\n", server->url());
-  std::fflush(stdout);
+  print_message("loading {}\n", flags.settings.model_dir);
   NMM_ASSIGN(const auto service, load(flags, loaded));
   // A signal ends the process before this line. After it, a signal only asks for an orderly end.
   ending.emplace();
   server->serve(service);
+  fmt::print("listening on {}\n", server->url());
+  std::fflush(stdout);
   print_sampling(service->model().generation);
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && world_communicator().lost().empty()) {

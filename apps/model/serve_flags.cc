@@ -10,6 +10,7 @@
 #include "byte_size.h"
 #include "flags.h"
 #include "serve/http/api_keys.h"
+#include "serve/http/client_identity.h"
 #include "serve/http/cross_site.h"
 
 namespace neuronmm::apps {
@@ -76,6 +77,12 @@ std::string check_host(const std::string& text) {
       text);
 }
 
+// Returns an empty text if `text` is an address or a network of proxies, else the reason.
+std::string check_proxy(const std::string& text) {
+  const auto parsed = serve::TrustedProxies::parse({text});
+  return parsed.ok() ? "" : parsed.error().message;
+}
+
 void add_address_flags(CLI::App* command, serve::ServeSettings& settings) {
   serve::ServerOptions& server = settings.server;
   command->add_option("--host", server.host, "Listen at this address; 0.0.0.0 is all")
@@ -124,6 +131,20 @@ void add_web_flags(CLI::App* command, serve::ServerOptions& server) {
                   ->group(kAdvanced);
   certificate->needs(key);
   key->needs(certificate);
+}
+
+void add_client_flags(CLI::App* command, serve::ServeSettings& settings) {
+  command
+      ->add_option("--trusted-proxy", settings.server.trusted_proxies,
+                   "Believe X-Forwarded-For from this address or network; repeatable")
+      ->check(check_proxy)
+      ->type_name("ADDRESS")
+      ->allow_extra_args(false)
+      ->group(kAdvanced);
+  command
+      ->add_flag("--allow-priority", settings.allow_priority,
+                 "Obey the field priority of requests, from every client")
+      ->group(kAdvanced);
 }
 
 void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
@@ -204,6 +225,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
       ->group(kInput);
   add_address_flags(command, settings);
   add_web_flags(command, settings.server);
+  add_client_flags(command, settings);
   add_engine_flags(command, settings.engine);
   add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);

@@ -24,11 +24,13 @@ Result<int> run_synthesize(const SynthesizeOptions& options) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(options.json));
   NMM_ASSIGN(const io::ModelConfig config, io::ModelConfig::load(options.config));
   Progress progress(stderr);
+  const auto write_report = [&] {
+    return report.write_json(
+        Json{{"output", options.out}, {"config", options.config}, {"seed", options.seed}});
+  };
   NMM_TRY(model::synthesize(config, options.config, options.out, options.force, options.seed,
-                            progress));
+                            progress, write_report));
   report.print("{}\n", options.out);
-  NMM_TRY(report.write_json(
-      Json{{"output", options.out}, {"config", options.config}, {"seed", options.seed}}));
   return 0;
 }
 

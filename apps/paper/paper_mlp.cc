@@ -189,7 +189,7 @@ Result<std::vector<MlpRow>> rows_of(const Choice& choice) {
   const std::vector<int64_t> sizes =
       choice.rows.empty() ? std::vector<int64_t>{128, 512, 2048} : choice.rows;
   Progress progress(stderr);
-  progress.start("whole MLPs", std::ssize(models) * std::ssize(sizes) * 2);
+  progress.start("simulating MLPs", std::ssize(models) * std::ssize(sizes) * 2);
   std::vector<MlpRow> rows;
   for (const std::string& model : models) {
     NMM_ASSIGN(const io::ModelConfig config, paper_model(model));

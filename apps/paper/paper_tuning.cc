@@ -113,7 +113,7 @@ std::string head_of_case(const char* name) {
   return fmt::format("{:<18}{:^21}{:^28}{:^27}{:^27}\n{:<18}{:>6}{:>7}{:>7} ", "", "",
                      "latency, ms", "HBM, MiB", "tuned: share of latency", name, "M", "rank", "") +
          fmt::format("{0:>10}{1:>10}{2:>8}{0:>10}{1:>10}{2:>7}{3:>9}{4:>7}{5:>11}   {6}\n",
-                     "paper's", "tuned", "ratio", "PE", "DMA", "compulsory", "tiling");
+                     "paper's", "tuned", "ratio", "Tensor", "DMA", "compulsory", "tiling");
 }
 
 // Returns the values of one row under head_of_case(). docs/measurements/tuning.md explains them.
@@ -176,7 +176,7 @@ BarChart headline_chart(const std::vector<TunedRow>& rows) {
 }
 
 constexpr const char* kTuningNote =
-    "\nratio: tuned over the paper's tiling, BM=8,BK=4,Br=8,BN=2. PE, DMA: share of the tuned "
+    "\nratio: tuned over the paper's tiling, BM=8,BK=4,Br=8,BN=2. Tensor, DMA: share of the tuned "
     "latency\n"
     "that this resource needs at least; compulsory: HBM bytes over those of each operand once.\n"
     "headline: K 8192, N 16384; models: their gate and up (K hidden, N intermediate) and down\n"
@@ -194,7 +194,7 @@ Result<Figure> tuning_figure(const Choice& choice) {
     NMM_ASSIGN(const std::vector<TuningCase> cases, cases_of(choice, sums));
     const char* name = sums == DType::kBF16 ? "bf16" : "fp32";
     Progress progress(stderr);
-    progress.start(fmt::format("{} sums", name), std::ssize(cases));
+    progress.start(fmt::format("simulating {} sums", name), std::ssize(cases));
     figure.text += fmt::format("\n{} sums\n{}", name, head_of_case(""));
     std::vector<TunedRow> rows;
     for (const TuningCase& wanted : cases) {

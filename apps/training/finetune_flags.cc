@@ -156,6 +156,7 @@ CLI::App* add_finetune_command(Program& program, FinetuneFlags& flags) {
                   {"neuronmm finetune small --data alpaca.json -o recovered",
                    "neuronmm finetune small --data text.txt --teacher MODEL_DIR -o recovered"});
   add_flags(command, flags);
+  program.set_usage(command, "MODEL_DIR -o DIR (--data FILE | --self-generated N --teacher DIR)");
   return command;
 }
 

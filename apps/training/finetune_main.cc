@@ -36,9 +36,9 @@ Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summar
   for (const finetune::PhaseSummary& phase : summary.phases) phases.push_back(to_json(phase));
   return {{"model", flags.request.model.string()},
           {"output", flags.request.out.string()},
-          {"data", flags.request.data.string()},
-          {"teacher", flags.request.teacher.string()},
-          {"validation", flags.request.validation.string()},
+          {"data", text_or_null(flags.request.data.string())},
+          {"teacher", text_or_null(flags.request.teacher.string())},
+          {"validation", text_or_null(flags.request.validation.string())},
           {"sequences", summary.examples},
           {"scored_tokens", summary.scored_tokens},
           {"generated_tokens", summary.generated_tokens},
@@ -112,15 +112,13 @@ Result<int> run(FinetuneFlags& flags) {
   Progress progress(stderr);
   const auto backend = cpu::make_backend();
   flags.request.backend = backend.get();
-  auto trained = finetune::finetune(flags.request, progress);
-  if (!trained.ok() && trained.error().kind == Error::Kind::kInterrupted) {
-    return Error{trained.error().message + " by the same command with --resume",
-                 Error::Kind::kInterrupted};
-  }
-  NMM_ASSIGN(const auto summary, std::move(trained));
+  NMM_ASSIGN(const auto summary,
+             finetune::finetune(flags.request, progress, {},
+                                [&](const finetune::FinetuneSummary& summary) {
+                                  return report.write_json(to_json(flags, summary));
+                                }));
   print_summary(report, flags, summary);
   report.print("written to {}\n", flags.request.out.string());
-  NMM_TRY(report.write_json(to_json(flags, summary)));
   return 0;
 }
 

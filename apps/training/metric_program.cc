@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "child_program.h"
 #include "io/text_file.h"
 
@@ -92,6 +93,20 @@ Status run_metric_program(const MetricCall& call, const fs::path& program) {
              run_child({program.string(), std::move(arguments), trainer_environment()}));
   if (result.missing) return missing_trainer_error(program);
   return check_exit(program, result.status, std::move(result.output));
+}
+
+compress::MakeMetric metric_maker(const fs::path& model, int threads, Progress& progress) {
+  return [model, threads, &progress](const std::vector<std::vector<text::TokenId>>& sequences,
+                                     const fs::path& file) {
+    progress.start_elsewhere(task::kMetric);
+    const Status made = run_metric_program({.model = model,
+                                            .sequences = sequences,
+                                            .out = file,
+                                            .threads = threads,
+                                            .share_of_time = progress.share_of_rest()});
+    progress.finish();
+    return made;
+  };
 }
 
 }  // namespace neuronmm::apps

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/result.h"
+#include "compress/statistics/gathered_statistics.h"
 #include "text/tokenizer/tokenizer.h"
 #include "training/trainer.h"
 
@@ -34,5 +36,11 @@ bool metric_program_available();
 // a program that is missing, cannot be run, or was ended by a signal.
 Status run_metric_program(const MetricCall& call);
 Status run_metric_program(const MetricCall& call, const std::filesystem::path& program);
+
+// Returns the function by which the library gets the output metric of `model`. It runs the program
+// with `threads` threads, as one task of the command that `progress` shows. `progress` must outlive
+// the function.
+compress::MakeMetric metric_maker(const std::filesystem::path& model, int threads,
+                                  Progress& progress);
 
 }  // namespace neuronmm::apps

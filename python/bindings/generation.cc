@@ -68,9 +68,11 @@ Settings settings_of(const LoadedModel& model, nb::handle params, uint64_t seed,
   settings.options.sampling.seed = seed;
   std::vector<TokenId>& stops = settings.options.stop_tokens;
   if (!field<bool>(params, "ignore_eos")) {
-    stops = model::stop_tokens_of(model.generation_config, model.transformer->config());
+    stops = model::stop_tokens_of(model.generation_config, model.transformer->config(),
+                                  *model.tokenizer);
     // A base model's config may name only the end of a text, not the end of a chat turn.
-    if (chat && model.tokenizer->eos_id()) stops.push_back(*model.tokenizer->eos_id());
+    const auto end = model.tokenizer->eos_id();
+    if (chat && end && *end < model.transformer->config().vocab_size) stops.push_back(*end);
   }
   for (const TokenId id : field<std::vector<TokenId>>(params, "stop_token_ids"))
     stops.push_back(id);

@@ -7,7 +7,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-import types
 
 import numpy as np
 
@@ -30,6 +29,14 @@ _NAMES = {
     **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "abs", "sin", "cos", "maximum", "minimum", "sum",
                                             "mean", "max", "min", "concatenate", "where", "square", "cumsum", "transpose")},
 }  # fmt: skip
+
+
+def check_readable(text: str) -> None:
+    """Raises an OSError if the text names a function of a Python file that cannot be read."""
+    file, colon, _ = text.rpartition(":")
+    if colon and file.endswith(".py"):
+        with open(file, "rb"):
+            pass
 
 
 def expected(text: str, arguments: dict) -> list[np.ndarray]:

@@ -2,10 +2,10 @@
 
     python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace OUT
 
-The exit status is 0 on success and 2 if the command line is wrong. It is 1 if the kernel raises an
-exception, breaks a rule of the hardware, or does not compute the expected result. Standard error
-then has one line that says what is wrong. If the kernel raised an exception, the lines of the
-traceback that belong to the user's files follow.
+The exit status is 0 on success and 2 if the command line is wrong. It is 1 if a file cannot be read,
+or if the kernel raises an exception, breaks a rule of the hardware, or does not compute the expected
+result. Standard error then has one line that says what is wrong. If the kernel raised an exception,
+the lines of the traceback that belong to the user's files follow.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ def run(options) -> int:
         user_modules.add_folder(folder)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
     with_values = options.values or options.ref is not None
+    for text in (options.kernel, options.ref or ""):
+        reference.check_readable(text)
     module, kernel, grid = _find_kernel(options.kernel)
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
     generator = np.random.default_rng(options.seed) if with_values else None
@@ -154,8 +156,6 @@ def _find_kernel(text):
     match = _KERNEL.fullmatch(text)
     if match is None:
         raise UsageError(f"expected FILE.py:KERNEL, found {text!r}")
-    if match["target"].endswith(".py") and not os.path.isfile(match["target"]):
-        raise UsageError(f"{match['target']}: no such file")
     user_modules.notes.clear()
     try:
         module = user_modules.load(match["target"])

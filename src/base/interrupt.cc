@@ -3,8 +3,11 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <string_view>
 
 #include <unistd.h>
+
+#include "base/kept_work.h"
 
 namespace neuronmm {
 namespace {
@@ -13,7 +16,7 @@ namespace {
 constexpr long kGraceNs = 400'000'000;
 
 std::atomic<bool> interrupt_flag{false};
-std::atomic<bool> end_flag{false};  // the signal was SIGTERM
+std::atomic<bool> end_flag{false};  // the signal was SIGTERM or SIGHUP
 std::atomic<bool> second_flag{false};
 std::atomic<int> unsaved_works{0}, orderly_shutdowns{0};
 static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
@@ -42,9 +45,11 @@ void set_grace(long nanoseconds) {
 // Normally the first signal restores the default handlers, so that the second one ends the process.
 // During an orderly end the second signal restores them, and the third one ends the process.
 void on_interrupt(int signal) {
-  if (signal == SIGTERM) end_flag.store(true);
+  if (signal != SIGINT) end_flag.store(true);
   const bool is_first = !interrupt_flag.exchange(true);
   if (is_first && orderly_shutdowns.load() > 0) return;
+  // A terminal that is closed may send several, and the first one needs its time.
+  if (!is_first && signal == SIGHUP) return;
   if (!is_first) second_flag.store(true);
   set_handler(SIGINT, SIG_DFL);
   set_handler(SIGTERM, SIG_DFL);
@@ -54,8 +59,14 @@ void on_interrupt(int signal) {
 // Ends a process that does not look at interrupted() in time, for example in a blocked system call.
 void on_grace_over(int) {
   if (unsaved_works.load() > 0) return;  // the owner's destructor starts the timer again
-  constexpr char kMessage[] = "\nneuronmm: interrupted\n";
-  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  const auto print = [](std::string_view text) {
+    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());
+  };
+  const std::string_view kept = kept_work_text();
+  print("\nneuronmm: interrupted");
+  print(kept.empty() ? "" : "; ");
+  print(kept);
+  print("\n");
   _exit(kInterruptedExit);
 }
 
@@ -70,6 +81,9 @@ void install_interrupt_handler() {
   set_handler(SIGALRM, on_grace_over);
   set_handler(SIGINT, on_interrupt);
   set_handler(SIGTERM, on_interrupt);
+  struct sigaction hangup {};
+  const bool ignored = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+  if (!ignored) set_handler(SIGHUP, on_interrupt);  // nohup ignores it
 }
 
 bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }
@@ -95,8 +109,10 @@ OrderlyShutdown::OrderlyShutdown() { orderly_shutdowns.fetch_add(1); }
 OrderlyShutdown::~OrderlyShutdown() { orderly_shutdowns.fetch_sub(1); }
 bool OrderlyShutdown::must_stop_now() const { return second_flag.load(); }
 
-Error interrupted_error(std::string what_is_kept) {
-  return {"interrupted: " + std::move(what_is_kept), Error::Kind::kInterrupted};
+Error interrupted_error(std::string what_is_done) {
+  std::string message = "interrupted: " + std::move(what_is_done);
+  if (!kept_work_text().empty()) message.append("; ").append(kept_work_text());
+  return {std::move(message), Error::Kind::kInterrupted};
 }
 
 }  // namespace neuronmm

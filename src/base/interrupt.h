@@ -13,12 +13,13 @@
 
 namespace neuronmm {
 
-// Installs handlers for SIGINT and SIGTERM. The first signal sets a flag and breaks off a blocked
-// read. If the process still runs 0.4 s later, it ends with exit code 130. All outputs are written
-// so that a killed run leaves nothing half-written and the next run continues from what was kept. A
-// second signal ends the process at once, even while work is unsaved (UnsavedWork); only an
-// OrderlyShutdown changes this. If the system gives no timer, the process ends only where work asks
-// interrupted(). Programs call this function; libraries do not.
+// Installs handlers for SIGINT, SIGTERM and SIGHUP, the end of the terminal, which stays ignored
+// under nohup. The first signal sets a flag and breaks off a blocked read. If the process still
+// runs 0.4 s later, it ends with exit code 130. All outputs are written so that a killed run leaves
+// nothing half-written and the next run continues from what was kept. A second SIGINT or SIGTERM
+// ends the process at once, even while work is unsaved (UnsavedWork); only an OrderlyShutdown
+// changes this. If the system gives no timer, the process ends only where work asks interrupted().
+// Programs call this function; libraries do not.
 void install_interrupt_handler();
 
 // The exit code of an interrupted program: 128 + SIGINT, as shells report it.
@@ -32,8 +33,8 @@ const std::atomic<bool>& interrupt_request();
 void set_interrupted(bool value);
 
 // Forgets a Ctrl-C that the program has obeyed, so that the next one counts as the first again.
-// `chat` calls it after an answer that Ctrl-C ended. Returns false after SIGTERM, which asks for
-// the end of the program and is not forgotten.
+// `chat` calls it after an answer that Ctrl-C ended. Returns false after SIGTERM or
+// SIGHUP, which ask for the end of the program and are not forgotten.
 bool forget_interrupt();
 
 // While an object of this class exists, finished work is in memory only. The first signal then does
@@ -60,7 +61,8 @@ class OrderlyShutdown : public UnsavedWork {
 };
 
 // Returns the error for interrupted work, of the kind Error::Kind::kInterrupted. Its message is
-// "interrupted: " followed by `what_is_kept`.
-Error interrupted_error(std::string what_is_kept);
+// "interrupted: " followed by `what_is_done`, and by where finished work is kept (kept_work.h) if
+// the command keeps any.
+Error interrupted_error(std::string what_is_done);
 
 }  // namespace neuronmm

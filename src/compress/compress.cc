@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/kept_work.h"
+#include "base/notices.h"
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
 #include "compress/expected_tasks.h"
@@ -180,6 +182,10 @@ struct TextStatistics {
   StatisticsFiles files;  // for whole MLPs that are narrowed
 };
 
+io::FolderWriter::IfExists if_exists(const CompressRequest& request) {
+  return request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+}
+
 // A compression whose inputs are opened and checked. run() performs the steps of compress.h.
 class Compression {
  public:
@@ -198,15 +204,17 @@ class Compression {
   }
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const MeasureLoss& measure,
-                              const MakeMetric& make_metric) {
-    const auto if_exists =
-        request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
-    NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
+                              const MakeMetric& make_metric,
+                              const io::BeforeOutput<CompressSummary>& before_output) {
+    NMM_ASSIGN(auto output,
+               io::FolderWriter::create(request_.out, if_exists(request_), request_.model));
     progress_.expect(expected_tasks(request_, static_cast<bool>(measure)));
     const fs::path work = output.resume_folder();
     NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_),
                       progress_));
+    const KeptWork kept(work.parent_path().string());
     if (uses_generated_text(request_)) NMM_TRY(write_text(work));
+    if (request_.lacks_metric) notify(kWithoutMetric);
     NMM_ASSIGN(const TextStatistics statistics, gather(work, make_metric));
     NMM_TRY(choose_sizes(statistics, work));
     NMM_TRY(narrow(statistics, work, on_matrix));
@@ -214,6 +222,7 @@ class Compression {
     // If another program has changed the model meanwhile, the factors belong to two different
     // models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
+    if (before_output) NMM_TRY(before_output(summary_));
     NMM_TRY(output.commit());
     return std::move(summary_);
   }
@@ -275,8 +284,6 @@ class Compression {
     NMM_ASSIGN(shaped_, choose_shapes(inputs(), shape_request(request_, statistics.files), work));
     summary_.form = shaped_.form_choice;
     summary_.sizes = shaped_.size_choice;
-    if (summary_.form) progress_.print("form: " + form_choice_text(*summary_.form));
-    if (summary_.sizes) progress_.print("sizes: " + size_choice_text(*summary_.sizes));
     summary_.plan =
         plan_of_shapes(config_, shaped_.form, recorded_shapes(shaped_, config_), request_.weights);
     return {};
@@ -292,7 +299,7 @@ class Compression {
         narrow_request(shape_request(request_, statistics.files), shaped_, config_);
     const bool fits = calibration_.text && is_worth_a_fit(shaped_, request_.weights);
     NMM_ASSIGN(const auto largest_maps, fits ? narrow_layers_on_text(inputs(), wanted, work)
-                                             : narrow_layers(inputs(), wanted, work, work));
+                                             : narrow_layers(inputs(), wanted, work));
     for (size_t layer = 0; layer < largest_maps.size(); ++layer) {
       shaped_.layers[layer].largest_map = largest_maps[layer];
     }
@@ -350,9 +357,11 @@ class Compression {
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
                                  const MeasureLoss& measure, const MakeMetric& make_metric,
-                                 DataParallel* helpers) {
+                                 DataParallel* helpers,
+                                 const io::BeforeOutput<CompressSummary>& before_output) {
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
+  NMM_TRY(io::FolderWriter::check(request.out, if_exists(request), request.model));
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;
@@ -366,7 +375,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   Compression compression(request, backend, progress, helpers, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
                           std::move(calibration));
-  return compression.run(on_matrix, measure, make_metric);
+  return compression.run(on_matrix, measure, make_metric, before_output);
 }
 
 }  // namespace neuronmm::compress

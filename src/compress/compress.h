@@ -27,6 +27,7 @@
 #include "compress/sizes/shape_choice.h"
 #include "compress/statistics/data_parallel.h"
 #include "compress/statistics/gathered_statistics.h"
+#include "io/folder_writer.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
@@ -61,6 +62,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
                                  Progress& progress, const OnMatrix& on_matrix = {},
                                  const MeasureLoss& measure = {},
                                  const MakeMetric& make_metric = {},
-                                 DataParallel* helpers = nullptr);
+                                 DataParallel* helpers = nullptr,
+                                 const io::BeforeOutput<CompressSummary>& before_output = {});
 
 }  // namespace neuronmm::compress

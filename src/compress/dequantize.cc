@@ -137,11 +137,12 @@ Status dequantize(const fs::path& model, const fs::path& out, Progress& progress
     return fail("{}: expected weights of 8, 6 or 4 bits, found floats", model.string());
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
+  NMM_TRY(io::check_agreement(config, checkpoint));
   NMM_ASSIGN(const auto sources, float_sources(checkpoint, config));
   NMM_ASSIGN(auto output, io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model,
                                                    io::FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), bytes_of(sources)));
-  NMM_TRY(write_tensors(sources, output.staging(), "nothing was kept", progress));
+  NMM_TRY(write_tensors(sources, output.staging(), progress));
   NMM_TRY(write_config(checkpoint, config, output.staging()));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

@@ -1,5 +1,7 @@
 #include "compress/expected_tasks.h"
 
+#include "base/task_labels.h"
+
 namespace neuronmm::compress {
 namespace {
 
@@ -20,35 +22,35 @@ constexpr double kGenerating = 150.0, kSensitivity = 60.0, kFactorizing = 40.0, 
 // again, so that their tasks never begin.
 void add_statistics(const CompressRequest& request, std::vector<ExpectedTask>& tasks) {
   if (request.calibration && request.calibration->self_generated > 0) {
-    tasks.push_back({"the model writes", kGenerating});
+    tasks.push_back({task::kWritingText, kGenerating});
   }
-  if (request.method == Method::kTwoSided) tasks.push_back({"output metric", kMetric});
+  if (request.method == Method::kTwoSided) tasks.push_back({task::kMetric, kMetric});
   if (request.calibration && (request.method != Method::kSvd || !request.statistics.empty())) {
-    tasks.push_back({"calibrating", kCalibrating});
+    tasks.push_back({task::kCalibrating, kCalibrating});
   }
 }
 
 // Adds the choice of whole MLPs' sizes and their narrowing (sizes/shape_choice.cc). Each trial of a
 // form or of sizes narrows the whole model.
 void add_shapes(const CompressRequest& request, std::vector<ExpectedTask>& tasks) {
-  tasks.push_back({"predicting losses", kPredicting});
+  tasks.push_back({task::kPredicting, kPredicting});
   const auto narrow = [&](int times) {
-    for (int i = 0; i < times; ++i) tasks.push_back({"narrowing", kNarrowing});
+    for (int i = 0; i < times; ++i) tasks.push_back({task::kNarrowing, kNarrowing});
   };
   if (request.form == Form::kAuto) narrow(request.weights ? 3 : 2);
   if (request.allocate == Allocate::kMeasured) {
     narrow(1);
-    tasks.push_back({"measuring losses", kMeasuring});
+    tasks.push_back({task::kMeasuringLosses, kMeasuring});
     narrow(2);
   }
   const bool fits = request.form == Form::kPivoted || request.form == Form::kNarrow;
   if (fits && request.calibration) {
-    tasks.push_back({"fitting", kFitting});
+    tasks.push_back({task::kFitting, kFitting});
     return;
   }
   narrow(1);
   // Other forms are fitted only if their inputs lose enough, which is not known yet.
-  if (request.calibration) tasks.push_back({"fitting", 0.0});
+  if (request.calibration) tasks.push_back({task::kFitting, 0.0});
 }
 
 }  // namespace
@@ -60,22 +62,22 @@ std::vector<ExpectedTask> expected_tasks(const CompressRequest& request, bool me
     add_shapes(request, tasks);
   } else {
     if (request.allocate == Allocate::kMeasured) {
-      tasks.push_back({"measuring sensitivity", kSensitivity});
+      tasks.push_back({task::kMeasuringSensitivity, kSensitivity});
     }
-    tasks.push_back({"factorizing", kFactorizing});
+    tasks.push_back({task::kFactorizing, kFactorizing});
   }
-  tasks.push_back({"writing", kWriting});
-  if (measures) tasks.push_back({"comparing with the dense model", kComparing});
+  tasks.push_back({task::kWriting, kWriting});
+  if (measures) tasks.push_back({task::kComparing, kComparing});
   return tasks;
 }
 
 std::vector<ExpectedTask> expected_tasks(const QuantizeRequest& request) {
   std::vector<ExpectedTask> tasks;
-  if (request.calibration) tasks.push_back({"calibrating", kCalibrating});
+  if (request.calibration) tasks.push_back({task::kCalibrating, kCalibrating});
   const bool by_text = request.calibration || !request.statistics.empty();
-  if (by_text && request.rounding == Rounding::kGptq) tasks.push_back({"rounding", kRounding});
-  tasks.push_back({"rounding factors", kRoundingFactors});
-  tasks.push_back({"writing", kWriting});
+  if (by_text && request.rounding == Rounding::kGptq) tasks.push_back({task::kRounding, kRounding});
+  tasks.push_back({task::kRoundingFactors, kRoundingFactors});
+  tasks.push_back({task::kWriting, kWriting});
   return tasks;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "base/threads.h"
 #include "compress/factors/factor_jobs.h"
 #include "compress/factors/layer_factorization.h"
@@ -112,9 +113,10 @@ class ModelFactorization {
     }
     const int64_t found = std::ssize(finished);
     if (found > 0 && found < total_) {
-      progress_.print("factorizing: " + found_text(found, total_, "matrix", "matrices"));
+      progress_.print(std::string(task::kFactorizing) + ": " +
+                      found_text(found, total_, "matrix", "matrices"));
     }
-    progress_.start("factorizing", total_, found);
+    progress_.start(task::kFactorizing, total_, found);
     for (const MatrixReport& matrix : finished) report(matrix);
     return {};
   }
@@ -185,8 +187,7 @@ class ModelFactorization {
   Error stop() {
     const std::lock_guard lock(mutex_);
     return interrupted_error(
-        fmt::format("{} of {} matrices are kept in {}; run the same command again to go on",
-                    reports_.size(), total_, work_.parent_path().string()));
+        fmt::format("{} of {} matrices are factorized", reports_.size(), total_));
   }
 
   DataParallel* helpers_;

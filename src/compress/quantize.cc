@@ -1,12 +1,15 @@
 #include "compress/quantize.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "base/kept_work.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "base/threads.h"
 #include "compress/expected_tasks.h"
 #include "compress/linear_algebra/blas.h"
@@ -134,14 +137,13 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
     return finished_factors(work, matrix.plan, DType::kF32).has_value();
   });
   if (found > 0 && found < total) {
-    progress.print("rounding factors: " + found_text(found, total, "matrix", "matrices"));
+    progress.print(std::string(task::kRoundingFactors) + ": " +
+                   found_text(found, total, "matrix", "matrices"));
   }
-  progress.start("rounding factors", total, found);
+  progress.start(task::kRoundingFactors, total, found);
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
-      return interrupted_error(
-          fmt::format("{} of {} matrices are kept in {}; run the same command again to go on", done,
-                      matrices.size(), work.parent_path().string()));
+      return interrupted_error(fmt::format("{} of {} matrices are rounded", done, matrices.size()));
     }
     // As many matrices are fitted at once as there are threads. Finished matrices are saved before
     // an interrupt is noticed.
@@ -272,11 +274,15 @@ class QuantizeRun {
 
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 DataParallel* helpers) {
+                                 DataParallel* helpers,
+                                 const io::BeforeOutput<QuantizeSummary>& before_output) {
   const fs::path& model = request.model;
   NMM_TRY(check_request(request));
   // BLAS is loaded first, so that a missing library is reported at once.
   NMM_TRY(load_blas());
+  const auto if_exists =
+      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+  NMM_TRY(io::FolderWriter::check(request.out, if_exists, model));
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(model));
   const io::ModelConfig& config = opened.config;
@@ -292,14 +298,16 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   NMM_ASSIGN(const CalibrationInput text, open_calibration(request.calibration, request.statistics,
                                                            checkpoint, config, progress));
-  const auto if_exists =
-      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   progress.expect(expected_tasks(request));
   QuantizeRun run(request, backend, progress, helpers, checkpoint, config, text);
   NMM_TRY(open_work_folder(
       output.resume_folder(), settings_of(request, text, identity, run.quantization()),
       request.force || request.deletes_work ? OtherWork::kDelete : OtherWork::kRefuse, progress));
+  std::optional<KeptWork> kept;
+  // Rounding floats to nearest is done while they are written, so that nothing is kept.
+  if (request.calibration || !request.statistics.empty() || !matrices.empty())
+    kept.emplace(output.resume_folder().parent_path().string());
   NMM_TRY(run.write(matrices, output, output.resume_folder(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
@@ -310,6 +318,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
     summary.bytes_after = written.size_bytes();
   }
   NMM_TRY(io::check_unchanged(model, identity));
+  if (before_output) NMM_TRY(before_output(summary));
   NMM_TRY(output.commit());
   return summary;
 }

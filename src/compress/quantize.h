@@ -17,6 +17,7 @@
 #include "compress/factorize_model.h"
 #include "compress/rounding/quantized_formats.h"
 #include "compress/statistics/data_parallel.h"
+#include "io/folder_writer.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
@@ -53,6 +54,7 @@ struct QuantizeSummary {
 // keeps what is finished in out + ".partial", and the same request continues it.
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
-                                 DataParallel* helpers = nullptr);
+                                 DataParallel* helpers = nullptr,
+                                 const io::BeforeOutput<QuantizeSummary>& before_output = {});
 
 }  // namespace neuronmm::compress

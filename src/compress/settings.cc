@@ -140,9 +140,8 @@ Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNam
   request.force = given.force;
   if (request.method == Method::kTwoSided && !has_metric(given)) {
     request.method = Method::kWhitened;
-    settings.notes.push_back(
-        fmt::format("{} two-sided needs the program neuronmm-finetune, which is not there; {}",
-                    option_name(names, "method"), kWithoutMetric));
+    request.lacks_metric = true;
+    settings.notes.emplace_back(kWithoutMetric);
   }
   request.calibration = calibration_of(given, request);
   NMM_TRY(check_request(request, names));

@@ -151,7 +151,7 @@ Result<AccuracyReport> check_accuracy(const model::Transformer& transformer,
   const int64_t vocab_size = transformer.config().vocab_size;
   Comparison comparison(options, vocab_size);
   const int64_t sequences = std::ssize(reference);
-  progress.start("check", sequences);
+  progress.start("comparing with the reference", sequences);
   for (int64_t s = 0; s < sequences; ++s) {
     const ReferenceSequence& sequence = reference[s];
     NMM_TRY(check_matches_model(transformer.config(), sequence));

@@ -82,7 +82,7 @@ Result<TaskResult> run(const model::Transformer& transformer, const LoadedTask& 
     result.divergence = paired.divergence;
     return result;
   }
-  progress.start(std::string(data.task->name), std::ssize(encoded.items));
+  progress.start(fmt::format("evaluating {}", data.task->name), std::ssize(encoded.items));
   NMM_ASSIGN(result.likelihoods, log_likelihoods(transformer, encoded.items, progress));
   progress.finish();
   result.score = score_choices(data.items, result.likelihoods.items);

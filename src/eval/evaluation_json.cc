@@ -86,7 +86,7 @@ std::string to_json(const Evaluation& evaluation, const EvaluationSettings& sett
   }
   Json json = {{"model", model},
                {"data", settings.data.string()},
-               {"limit", settings.limit},
+               {"limit", settings.limit == 0 ? Json() : Json(settings.limit)},
                {"add_bos", settings.add_bos},
                {"complete", evaluation.interruption.empty()},
                {"results", std::move(results)}};

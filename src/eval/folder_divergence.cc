@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "io/model_folder.h"
 #include "model/layer_by_layer.h"
 #include "model/transformer.h"
@@ -30,9 +31,8 @@ class FolderComparison {
     for (const auto& sequence : sequences_) {
       NMM_TRY(check_sequence(dense_.config, other_.config, sequence));
     }
-    progress_.start(
-        "comparing with the dense model",
-        dense_.config.num_hidden_layers + other_.config.num_hidden_layers + std::ssize(sequences_));
+    progress_.start(task::kComparing, dense_.config.num_hidden_layers +
+                                          other_.config.num_hidden_layers + std::ssize(sequences_));
     NMM_ASSIGN(Matrix dense_hidden, final_hidden_states(dense_));
     NMM_ASSIGN(Matrix other_hidden, final_hidden_states(other_));
     NMM_ASSIGN(const auto dense_head, load_head(dense_));

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "model/generate.h"
 
 namespace neuronmm::eval {
@@ -99,7 +100,7 @@ Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> m
   const Prompts prompts = random_prompts(models, settings);
   LatencyMeasurement measurement;
   measurement.models.resize(models.size());
-  progress.start("runs", settings.runs + 1);
+  progress.start(task::kTimingModels, settings.runs + 1);
   // Run 0 warms up: it reads pages, grows buffers and raises clock rates. After an interrupt the
   // finished runs are reported.
   for (int64_t run = 0; run <= settings.runs; ++run) {

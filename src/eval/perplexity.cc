@@ -101,7 +101,7 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
   // The cache is in fp32 whatever the model's dtype, so that perplexities do not depend on the
   // cache's rounding.
   const auto cache = transformer.make_cache(context, DType::kF32);
-  progress.start("perplexity", chunks);
+  progress.start("measuring perplexity", chunks);
   std::vector<double> losses;
   const auto so_far = [&] {
     return report_of_chunks(losses, context, std::ssize(tokens)).perplexity;

@@ -156,7 +156,7 @@ Result<ReferenceLogits> record_reference_logits(const model::Transformer& refere
                                                 int64_t new_tokens, Progress& progress) {
   NMM_TRY(check_prompts(reference.config(), prompts, new_tokens));
   ReferenceLogits recorded;
-  progress.start("reference", std::ssize(prompts));
+  progress.start("recording the reference", std::ssize(prompts));
   for (const std::vector<TokenId>& prompt : prompts) {
     model::GenerateOptions options;
     options.max_new_tokens = new_tokens;

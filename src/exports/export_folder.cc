@@ -76,23 +76,22 @@ Status write_all(const fs::path& model, const fs::path& folder, const Manifest& 
 }  // namespace
 
 Status check_output(const fs::path& out) {
+  io::remove_remains(out);
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(out, ignored))) return {};
   return fail("{}: already exists; name another folder, or remove it", out.string());
 }
 
 Status write_export(const fs::path& model, const fs::path& out, const Manifest& manifest,
-                    const eval::ReferenceLogits& golden) {
+                    const eval::ReferenceLogits& golden, const io::BeforeOutput<>& before_output) {
   NMM_TRY(check_output(out));
   auto created = io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model,
                                           io::FolderWriter::Resume::kNever);
   // The kind of the error would promise that a flag replaces what is there.
   if (!created.ok()) return fail("{}", created.error().message);
   io::FolderWriter writer = std::move(created).value();
-  if (Status written = write_all(model, writer.staging(), manifest, golden); !written.ok()) {
-    NMM_TRY(writer.discard());
-    return written;
-  }
+  NMM_TRY(write_all(model, writer.staging(), manifest, golden));
+  if (before_output) NMM_TRY(before_output());
   return writer.commit();
 }
 

@@ -16,16 +16,19 @@
 #include "base/result.h"
 #include "eval/reference_logits.h"
 #include "exports/manifest.h"
+#include "io/folder_writer.h"
 
 namespace neuronmm::exports {
 
 // Returns an error if `out` exists. Call it before any other work. An existing export is never
-// replaced, unlike a model folder, because it may hold measurements that somebody has made.
+// replaced, unlike a model folder, because it may hold measurements that somebody has made. What a
+// killed run left beside a complete export is removed.
 Status check_output(const std::filesystem::path& out);
 
 // Writes the whole folder and then renames it once, so that an error leaves nothing behind. Errors:
 // `out` exists, or lies inside or around `model`.
 Status write_export(const std::filesystem::path& model, const std::filesystem::path& out,
-                    const Manifest& manifest, const eval::ReferenceLogits& golden);
+                    const Manifest& manifest, const eval::ReferenceLogits& golden,
+                    const io::BeforeOutput<>& before_output = {});
 
 }  // namespace neuronmm::exports

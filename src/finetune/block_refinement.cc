@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -57,9 +58,10 @@ Status BlockRefinement::run(Position& position, const std::function<Status()>& l
   progress_.print(
       fmt::format("refining {} layers, each by itself, on {} tokens", layers, tokens_of(trained_)));
   if (position.step > 0) {
-    progress_.print("refining layers: " + found_text(position.step, layers, "layer", "layers"));
+    progress_.print(std::string(task::kRefining) + ": " +
+                    found_text(position.step, layers, "layer", "layers"));
   }
-  progress_.start("refining layers", layers * per_layer, position.step * per_layer);
+  progress_.start(task::kRefining, layers * per_layer, position.step * per_layer);
   for (int64_t layer = 0; layer < layers; ++layer) {
     if (interrupted()) return interrupted_error("a layer is not kept");
     sequences_done_ = layer * per_layer;

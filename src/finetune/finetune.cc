@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/kept_work.h"
 #include "base/parallel.h"
 #include "compress/output/model_card.h"
 #include "compress/output/rank_record.h"
@@ -339,8 +340,7 @@ ModelOptions options_of(const FinetuneRequest& request, const Rounding& rounding
 Status write_output(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding,
                     const io::FolderWriter& output, Progress& progress) {
-  NMM_TRY(compress::write_tensors(sources_of(model, rounding), output.staging(),
-                                  "what was trained is kept and can be resumed", progress));
+  NMM_TRY(compress::write_tensors(sources_of(model, rounding), output.staging(), progress));
   NMM_TRY(write_config(request, config, model, rounding, output.staging()));
   NMM_TRY(write_card(request, config, rounding, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
@@ -349,8 +349,12 @@ Status write_output(const FinetuneRequest& request, const io::ModelConfig& confi
 }
 
 Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
-                              const OnStep& on_step) {
+                              const OnStep& on_step,
+                              const io::BeforeOutput<FinetuneSummary>& before_output) {
   set_torch_threads(num_threads());
+  const auto if_exists =
+      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+  NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
   const io::ModelConfig& config = opened.config;
@@ -360,10 +364,10 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   auto model = TrainableModel::load(
       options_of(request, rounding));  // refuses a model that cannot be trained
   if (!model.ok()) return model.error();
-  const auto if_exists =
-      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
   NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.resume_folder()));
+  const KeptWork kept(folder.path().parent_path().string(),
+                      "run the same command again with --resume to go on");
   progress.expect(expected_tasks(request.recipe, std::ssize(data.training.examples)));
   if (request.recipe.self_generated > 0) {
     model = fail("the teacher writes");  // frees the memory of the model
@@ -376,18 +380,21 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   NMM_TRY(training.run());
   NMM_TRY(write_output(request, config, *model, rounding, output, progress));
   NMM_TRY(io::check_unchanged(request.model, models.model));
+  FinetuneSummary summary = {static_cast<int64_t>(data.training.examples.size()),
+                             scored_tokens(data.training), data.generated_tokens,
+                             scored_tokens(data.validation), training.summary()};
+  if (before_output) NMM_TRY(before_output(summary));
   NMM_TRY(output.commit());
-  return FinetuneSummary{static_cast<int64_t>(data.training.examples.size()),
-                         scored_tokens(data.training), data.generated_tokens,
-                         scored_tokens(data.validation), training.summary()};
+  return summary;
 }
 
 }  // namespace
 
 Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progress,
-                                 const OnStep& on_step) {
+                                 const OnStep& on_step,
+                                 const io::BeforeOutput<FinetuneSummary>& before_output) {
   try {
-    return train(request, progress, on_step);
+    return train(request, progress, on_step, before_output);
   } catch (const std::exception& error) {  // libtorch throws when memory is short
     const std::string_view what = error.what();
     return fail("libtorch: {}; if memory is short, a smaller micro_batch or cutoff may fit",

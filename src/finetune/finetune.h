@@ -14,6 +14,7 @@
 #include "compress/rounding/quantized_formats.h"
 #include "finetune/position.h"
 #include "finetune/recipe.h"
+#include "io/folder_writer.h"
 
 namespace neuronmm::ops {
 class Backend;
@@ -84,6 +85,7 @@ struct FinetuneSummary {
 // the state that was the best on it. A loss or gradient that is NaN or infinite ends the run with
 // an error, and the last saved state stays.
 Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progress,
-                                 const OnStep& on_step = {});
+                                 const OnStep& on_step = {},
+                                 const io::BeforeOutput<FinetuneSummary>& before_output = {});
 
 }  // namespace neuronmm::finetune

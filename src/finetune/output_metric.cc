@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "finetune/torch_transformer.h"
 #include "finetune/trainable_model.h"
 #include "io/safetensors_writer.h"
@@ -191,7 +192,7 @@ Result<MetricSummary> measure(const MetricRequest& request, Progress& progress) 
                                     TorchTransformer::Layers::kOneByOne));
   NMM_TRY(check_sequences(request, model.config()));
   MetricSums sums(model, request.seed);
-  progress.start("output metric", std::ssize(request.sequences) * model.config().num_hidden_layers);
+  progress.start(task::kMetric, std::ssize(request.sequences) * model.config().num_hidden_layers);
   for (const auto& tokens : request.sequences) NMM_TRY(sums.add(tokens, progress));
   progress.finish();
   NMM_TRY(sums.write(request.out));

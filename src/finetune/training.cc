@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "finetune/block_refinement.h"
 
 namespace neuronmm::finetune {
@@ -36,21 +37,21 @@ int64_t total_steps_of(const Recipe& recipe, int64_t examples) {
 std::vector<ExpectedTask> expected_tasks(const Recipe& recipe, int64_t examples) {
   std::vector<ExpectedTask> tasks;
   const int64_t written = recipe.self_generated / std::max<int64_t>(recipe.cutoff, 1);
-  if (written > 0) tasks.push_back({"the model writes", static_cast<double>(written)});
+  if (written > 0) tasks.push_back({task::kWritingText, static_cast<double>(written)});
   const std::vector<Part> phases = recipe.all_phases();
   const double all = static_cast<double>(examples + written);
   for (size_t i = 0; i < phases.size(); ++i) {
     if (phases[i] == Part::kBlocks) {
       const double refined = std::min(
           all, static_cast<double>(recipe.block_tokens) / static_cast<double>(recipe.cutoff));
-      tasks.push_back({"refining layers", refined * static_cast<double>(recipe.block_epochs)});
+      tasks.push_back({task::kRefining, refined * static_cast<double>(recipe.block_epochs)});
     } else {
       const auto steps = total_steps_of(recipe, examples + written);
       tasks.push_back(
           {phase_label(phases, i), static_cast<double>(steps) * static_cast<double>(recipe.batch)});
     }
   }
-  tasks.push_back({"writing", 0.01 * all});
+  tasks.push_back({task::kWriting, 0.01 * all});
   return tasks;
 }
 
@@ -255,8 +256,8 @@ Status Training::run_blocks() {
   if (refined.ok() || position_.step == 0) return refined;
   NMM_TRY(folder_.save_factors(model_, position_));
   if (refined.error().kind != Error::Kind::kInterrupted) return refined;
-  return interrupted_error(fmt::format("{} of {} refined layers are kept and can be resumed",
-                                       position_.step, model_.config().num_hidden_layers));
+  return interrupted_error(fmt::format("{} of {} layers are refined", position_.step,
+                                       model_.config().num_hidden_layers));
 }
 
 Status Training::finish_phase() {
@@ -279,9 +280,8 @@ Error Training::stop() {
     const Status saved = save();
     if (!saved.ok()) return saved.error();
   }
-  return interrupted_error(
-      fmt::format("{} of {} steps of phase {} of {} are kept and can be resumed", position_.step,
-                  total_steps(), position_.phase + 1, phases_.size()));
+  return interrupted_error(fmt::format("{} of {} steps of phase {} of {} are done", position_.step,
+                                       total_steps(), position_.phase + 1, phases_.size()));
 }
 
 // Returns an error that names the saved state, which is from before the divergence.

@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/task_labels.h"
 #include "eval/latency.h"
 #include "fit/model_latency.h"
 #include "fit/part_timing.h"
@@ -61,7 +62,7 @@ void Costs::measure_parts(const PartTiming& timing, Progress& progress) {
   const int64_t half = std::max<int64_t>(1, sizes_.inner / 2);
   const auto full_parameters = static_cast<double>(sizes_.parameters({}));
   const auto half_parameters = static_cast<double>(sizes_.parameters({.neurons = half}));
-  progress.start("timing formats", static_cast<int64_t>(kFormats + 1 - first));
+  progress.start(task::kTimingFormats, static_cast<int64_t>(kFormats + 1 - first));
   for (size_t format = first; format <= kAsIs; ++format) {
     attention_[format] = timing.attention(format);
     head_[format] = timing.head(format);

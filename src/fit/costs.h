@@ -36,12 +36,10 @@ struct Device {
   bool simulated = false;
 };
 
-// Formats are given as indices into kCandidates. kAsIs stands for the model's own dtype.
-inline constexpr size_t kAsIs = kFormats;
-
 class PartTiming;
 
-// The measured times of all parts of one model on one device.
+// The measured times of all parts of one model on one device. Formats are given as indices into
+// kCandidates, or kAsIs.
 class Costs {
  public:
   // Measures the parts of the dense model in the folder `dense`. Memory holds first the whole model

@@ -4,7 +4,11 @@
 #include <cmath>
 
 #include "base/freed_memory.h"
+#include "base/kept_work.h"
+#include "base/notices.h"
+#include "base/task_labels.h"
 #include "compress/linear_algebra/blas.h"
+#include "compress/settings.h"
 #include "compress/sizes/plan.h"
 #include "compress/sizes/shape_choice.h"
 #include "eval/folder_divergence.h"
@@ -12,12 +16,14 @@
 #include "fit/correction_json.h"
 #include "fit/duration.h"
 #include "fit/model_latency.h"
+#include "fit/reach.h"
 #include "fit/realize.h"
 #include "fit/rounding_losses.h"
 #include "fit/unfinished_output.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
+#include "io/folder_writer.h"
 #include "io/model_folder.h"
 #include "model/transformer.h"
 
@@ -47,23 +53,23 @@ constexpr double kLossTolerance = 1.02;
 // cores (measured, docs/measurements/fit.md). What narrows and rounds the chosen model is known
 // only later.
 std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
-  std::vector<ExpectedTask> tasks = {{"runs", 0.2}, {"timing formats", 0.3}};
-  if (request.method == "two-sided") tasks.push_back({"output metric", 2.0});
-  tasks.insert(tasks.end(), {{"calibrating", 7.0},
-                             {"predicting losses", 2.0},
-                             {"narrowing", 1.0},
-                             {"measuring losses", 2.0}});
+  std::vector<ExpectedTask> tasks = {{task::kTimingModels, 0.2}, {task::kTimingFormats, 0.3}};
+  if (request.method == "two-sided") tasks.push_back({task::kMetric, 2.0});
+  tasks.insert(tasks.end(), {{task::kCalibrating, 7.0},
+                             {task::kPredicting, 2.0},
+                             {task::kNarrowing, 1.0},
+                             {task::kMeasuringLosses, 2.0}});
   if (!simulated) {
-    tasks.insert(tasks.end(), {{"rounding", 2.0},
-                               {"measuring rounding", 6.0},
-                               {"writing", 0.2},
-                               {"comparing with the dense model", 0.5}});
+    tasks.insert(tasks.end(), {{task::kRounding, 2.0},
+                               {task::kMeasuringRounding, 6.0},
+                               {task::kWriting, 0.2},
+                               {task::kComparing, 0.5}});
   }
   if (request.plan_only) return tasks;
-  tasks.insert(tasks.end(), {{"rounding", 2.0},
-                             {"writing", 0.3},
-                             {"comparing with the dense model", 1.0},
-                             {"runs", 1.0}});
+  tasks.insert(tasks.end(), {{task::kRounding, 2.0},
+                             {task::kWriting, 0.3},
+                             {task::kComparing, 1.0},
+                             {task::kTimingModels, 1.0}});
   return tasks;
 }
 
@@ -88,10 +94,12 @@ class Fitting {
     NMM_TRY(io::make_folder(request_.sensitivities));
     // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
+    const KeptWork kept(request_.sensitivities.string());
     if (!request_.plan_only) NMM_TRY(claim_output(request_));
     progress_.expect(expected_tasks(request_, device_.simulated));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
+    NMM_TRY(Reach(request_, checkpoint_, config_, device_.simulated).check_speed(costs));
     announce_duration();
     NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
     NMM_ASSIGN(Correction correction, saved_correction());
@@ -152,6 +160,7 @@ class Fitting {
                  measure_rounding(inputs, files.statistics, request_.sensitivities));
     }
     if (!needs_shapes(search_inputs)) return search_inputs;
+    if (request_.lacks_metric) notify(compress::kWithoutMetric);
     compress::StatisticsRequest with_metric = wanted;
     with_metric.method = request_.method;
     compress::ShapeRequest shape_request;
@@ -408,9 +417,10 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
                       Progress& progress, const compress::MakeMetric& make_metric,
                       compress::DataParallel* helpers) {
   NMM_TRY(compress::load_blas());
-  std::error_code ignored;
-  if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
-    return Error{request.out.string() + ": already exists", Error::Kind::kExists};
+  if (!request.plan_only) {
+    const auto if_exists =
+        request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+    NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
   }
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;
@@ -419,6 +429,7 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
                 io::quantization_text(*config.quantization));
   }
   NMM_TRY(compress::check_uncompressed(config, request.model.string()));
+  NMM_TRY(Reach(request, model.checkpoint, config, device.simulated).check_bytes());
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
   return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),

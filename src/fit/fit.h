@@ -50,6 +50,9 @@ struct FitRequest {
   std::filesystem::path sensitivities;
   // The method of the statistics. "whitened" needs no metric.
   std::string method = "two-sided";
+  // Whether the method would be two-sided if the metric could be made. A notice then says what that
+  // costs, but only if MLPs are narrowed.
+  bool lacks_metric = false;
   // Shapes are multiples of this number.
   int64_t block = 32;
   // The bits of the embedding table, 16 if it stays floats; nothing if the search chooses them.
@@ -71,17 +74,14 @@ struct FitGiven {
   bool can_make_metric = true;          // whether the program that makes the output metric exists
   bool plan_only = false, force = false;
 };
-struct FitSettings {
-  FitRequest request;              // its texts have names but no contents yet
-  std::vector<std::string> notes;  // sentences that say what is not done as it was asked
-};
-// Returns complete settings, or an error that names what is missing. The defaults are:
+// Returns the complete request, or an error that names what is missing. Its texts have names but no
+// contents yet. The defaults are:
 //
 //   calibration_tokens  10240
 //   sensitivities       the folder OUT.fit
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, if simulated
 //   method              two-sided; whitened if the metric cannot be made
-Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names);
+Result<FitRequest> fit_settings(const FitGiven& given, OptionNames names);
 
 // A model that was predicted but not made.
 struct Candidate {

@@ -1,4 +1,3 @@
-#include "compress/settings.h"
 #include "fit/fit.h"
 
 namespace neuronmm::fit {
@@ -26,21 +25,19 @@ Status check_given(const FitGiven& given, OptionNames names) {
 
 }  // namespace
 
-Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
+Result<FitRequest> fit_settings(const FitGiven& given, OptionNames names) {
   NMM_TRY(check_given(given, names));
   // More tokens take longer and gain little (docs/measurements/fit.md).
   constexpr int64_t kTile = 128, kHostBlock = 32, kCalibrationTokens = 10240;
-  FitSettings settings;
-  settings.request = {.model = given.model,
-                      .out = given.out,
-                      .budget = given.budget,
-                      .calibration = {},
-                      .sensitivities = given.sensitivities,
-                      .block = given.block.value_or(given.simulated ? kTile : kHostBlock),
-                      .embedding_bits = given.embedding_bits,
-                      .plan_only = given.plan_only,
-                      .force = given.force};
-  FitRequest& request = settings.request;
+  FitRequest request = {.model = given.model,
+                        .out = given.out,
+                        .budget = given.budget,
+                        .calibration = {},
+                        .sensitivities = given.sensitivities,
+                        .block = given.block.value_or(given.simulated ? kTile : kHostBlock),
+                        .embedding_bits = given.embedding_bits,
+                        .plan_only = given.plan_only,
+                        .force = given.force};
   request.calibration.max_tokens = given.calibration_tokens.value_or(kCalibrationTokens);
   for (const std::string& file : given.calibration) {
     request.calibration.texts.push_back(compress::NamedText::of_file(file, {}));
@@ -51,12 +48,9 @@ Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
   }
   if (!given.can_make_metric) {
     request.method = "whitened";
-    settings.notes.push_back(
-        fmt::format("the program neuronmm-finetune, which makes the metric of the method "
-                    "two-sided, is not there; {}",
-                    compress::kWithoutMetric));
+    request.lacks_metric = true;
   }
-  return settings;
+  return request;
 }
 
 }  // namespace neuronmm::fit

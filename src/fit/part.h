@@ -14,6 +14,8 @@ namespace neuronmm::fit {
 // The parts of a layer. Matrices whose rounding errors disturb the same values form one part.
 enum Part : size_t { kQueriesAndKeys, kValues, kAttentionOutput, kGateAndUp, kDown, kParts };
 
+inline constexpr Part kAttentionParts[] = {kQueriesAndKeys, kValues, kAttentionOutput};
+
 // Returns the names of the part's modules in a decoder layer, for example "self_attn.q_proj".
 inline std::vector<std::string> modules_of(Part part) {
   switch (part) {
@@ -34,6 +36,8 @@ inline std::vector<std::string> modules_of(Part part) {
 inline constexpr size_t kFormats = 4;
 inline constexpr std::array<LowBitFormat, kFormats> kCandidates = {
     LowBitFormat{8, 128}, LowBitFormat{6, 128}, LowBitFormat{4, 16}, LowBitFormat{4, 32}};
+// The index that stands for the model's own dtype.
+inline constexpr size_t kAsIs = kFormats;
 inline constexpr size_t kMeasuredFormat = 2;  // the format in which losses are measured
 
 }  // namespace neuronmm::fit

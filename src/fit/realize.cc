@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 #include "compress/compress.h"
 #include "compress/quantize.h"
@@ -22,6 +23,15 @@ Result<double> removed_share(const fs::path& model, const Choice& choice) {
             static_cast<double>(sizes.dense_parameters());
   }
   return 1.0 - kept / static_cast<double>(choice.shapes.size());
+}
+
+// Deletes a narrower model that was only needed to be rounded. A killed run may have left a part of
+// it.
+Status remove_between(const fs::path& between) {
+  std::error_code error;
+  fs::remove_all(between, error);
+  if (error) return fail("{}: cannot be deleted: {}", between.string(), error.message());
+  return {};
 }
 
 Status narrow(const Choice& choice, const Realization& options, const fs::path& out, bool force,
@@ -72,9 +82,10 @@ compress::QuantizedFormats formats_of(const Choice& choice) {
 Status realize(const Choice& choice, const Realization& options, const ops::Backend& backend,
                Progress& progress) {
   const bool narrowed = narrows(choice);
+  const fs::path between = options.work / "narrowed";
+  NMM_TRY(remove_between(between));
   if (!choice.rounded)
     return narrow(choice, options, options.out, options.force, backend, progress);
-  const fs::path between = options.work / "narrowed";
   if (narrowed) NMM_TRY(narrow(choice, options, between, true, backend, progress));
   compress::QuantizeRequest request;
   request.model = narrowed ? between : options.model;
@@ -90,9 +101,7 @@ Status realize(const Choice& choice, const Realization& options, const ops::Back
   request.force = options.force;
   request.deletes_work = true;
   NMM_TRY(compress::quantize(request, backend, progress));
-  std::error_code ignored;
-  fs::remove_all(between, ignored);
-  return {};
+  return remove_between(between);
 }
 
 }  // namespace neuronmm::fit

@@ -7,6 +7,7 @@
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/quantize.h"
 #include "compress/rounding/calibrated_rounding.h"
 #include "compress/rounding/codes_file.h"
@@ -36,6 +37,7 @@ constexpr int64_t kProbeLength = 128;
 constexpr const char* kFileName = "rounding.json";  // in the folder of the measurements
 // The name of the losses of an embedding table that is not the LM head.
 constexpr const char* kEmbedding = "embedding";
+constexpr const char* kInt8Name = "int8";  // the folder of a model that is measured and deleted
 
 // Returns sequences that are spread over the text and have about kProbeTokens tokens. Each is cut
 // to kProbeLength tokens, because a part is measured once per layer.
@@ -96,9 +98,7 @@ class RoundingMeasurement {
     return_freed_memory();
     NMM_ASSIGN(const FormatLosses whole, measured_or_saved("int8", [&] { return measure_int8(); }));
     losses.activations = std::max(0.0, whole[0] - weight_loss_of_int8(losses));
-    std::error_code ignored;
-    fs::remove_all(folder_ / "codes",
-                   ignored);  // the codes are needed only for the measurements above
+    NMM_TRY(remove_own("codes"));  // they are needed only for the measurements above
     return losses;
   }
 
@@ -112,9 +112,18 @@ class RoundingMeasurement {
     }
     const int64_t all = layers * static_cast<int64_t>(kParts) + 1;
     if (found > 0 && found + 1 < all) {
-      inputs_.progress.print("measuring rounding: " + found_text(found, all, "part", "parts"));
+      inputs_.progress.print(std::string(task::kMeasuringRounding) + ": " +
+                             found_text(found, all, "part", "parts"));
     }
-    inputs_.progress.start("measuring rounding", all, found);
+    inputs_.progress.start(task::kMeasuringRounding, all, found);
+  }
+
+  // Deletes a folder of this measurement. A killed run may have left a part of it.
+  Status remove_own(const char* name) const {
+    std::error_code error;
+    fs::remove_all(folder_ / name, error);
+    if (!error) return {};
+    return fail("{}: cannot be deleted: {}", (folder_ / name).string(), error.message());
   }
 
   static std::string part_name(int64_t layer, size_t part) {
@@ -158,9 +167,7 @@ class RoundingMeasurement {
     if (const auto found = saved_.find(name); found != saved_.end()) return found->second;
     if (interrupted()) {
       return interrupted_error(
-          fmt::format("what rounding costs is measured for {} parts and kept in {}; run the same "
-                      "command again to go on",
-                      saved_.size(), folder_.string()));
+          fmt::format("what rounding costs is measured for {} parts", saved_.size()));
     }
     NMM_ASSIGN(const FormatLosses losses, measure());
     for (const double loss : losses) {
@@ -215,7 +222,8 @@ class RoundingMeasurement {
 
   // Returns the loss of the model with all weights and activations in 8 bits.
   Result<FormatLosses> measure_int8() {
-    const fs::path out = folder_ / "int8";
+    const fs::path out = folder_ / kInt8Name;
+    NMM_TRY(remove_own(kInt8Name));
     compress::QuantizeRequest request;
     request.model = inputs_.checkpoint.folder();
     request.out = out;
@@ -227,8 +235,7 @@ class RoundingMeasurement {
                eval::folder_divergence(inputs_.checkpoint.folder(), out,
                                        probe_sequences(inputs_.text->held_out), inputs_.backend,
                                        inputs_.progress));
-    std::error_code ignored;
-    fs::remove_all(out, ignored);
+    NMM_TRY(remove_own(kInt8Name));
     FormatLosses losses = {};
     losses[0] = divergence.divergence.value;
     return losses;

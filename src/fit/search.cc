@@ -2,14 +2,8 @@
 
 #include <algorithm>
 
-#include "model/tensor_specs.h"
-#include "model/transformer.h"
-#include "ops/low_bit.h"
-
 namespace neuronmm::fit {
 namespace {
-
-constexpr int64_t kScaleBytes = 2, kNumberBytes = 4;  // of a bf16 scale and of a pivot's index
 
 Quantities operator+(Quantities a, const Quantities& b) {
   for (size_t k = 0; k < kQuantities; ++k) a[k] += b[k];
@@ -39,8 +33,6 @@ std::vector<Option> pareto_optimal(std::vector<Option> options) {
   return kept;
 }
 
-constexpr Part kAttentionParts[] = {kQueriesAndKeys, kValues, kAttentionOutput};
-
 }  // namespace
 
 bool narrows(const Choice& choice) {
@@ -51,15 +43,8 @@ bool narrows(const Choice& choice) {
 ModelSearch::ModelSearch(const SearchInputs& inputs, const Correction& correction)
     : inputs_(inputs),
       correction_(correction),
-      sizes_{inputs.config.hidden_size, inputs.config.intermediate_size} {
-  const io::Checkpoint& checkpoint = inputs.checkpoint;
-  const std::string gate = model::tensor_prefix(checkpoint) + "layers.0.mlp.gate_proj.weight";
-  element_bytes_ = dtype_size_bytes(checkpoint.tensors().at(gate).dtype);
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (model::is_linear(name, inputs.config)) continue;
-    const bool table = name.ends_with("embed_tokens.weight");
-    (table ? table_bytes_ : fixed_bytes_) += static_cast<double>(tensor.size_bytes());
-  }
+      sizes_{inputs.config.hidden_size, inputs.config.intermediate_size},
+      bytes_(inputs.checkpoint, inputs.config, inputs.embedding_bits) {
   const auto layers = static_cast<size_t>(inputs.config.num_hidden_layers);
   as_is_.resize(layers);
   rounded_.resize(layers);
@@ -97,51 +82,13 @@ std::vector<io::MlpShape> ModelSearch::shapes_of(size_t layer) const {
   return shapes;
 }
 
-bool ModelSearch::allows_table(size_t format) const {
-  const std::optional<int>& bits = inputs_.embedding_bits;
-  if (format == kAsIs) return bits == io::kFloatFormat.bits;
-  return !bits || *bits == kCandidates[format].bits;
-}
-
-// A tied table stays floats only if that is asked for, because it then takes more than half of a
-// small model.
-std::vector<size_t> ModelSearch::head_formats(bool rounded) const {
-  std::vector<size_t> formats;
-  const bool tied = inputs_.config.tie_word_embeddings;
-  for (size_t format = 0; rounded && format <= kAsIs; ++format) {
-    if (tied ? allows_table(format) : format != kAsIs) formats.push_back(format);
-  }
-  if (!rounded) formats.push_back(kAsIs);
-  return formats;
-}
-
-std::vector<size_t> ModelSearch::table_formats(bool rounded) const {
-  std::vector<size_t> formats;
-  const bool own = rounded && !inputs_.config.tie_word_embeddings;
-  for (size_t format = 0; own && format < kFormats; ++format) {
-    if (allows_table(format)) formats.push_back(format);
-  }
-  if (!own || !inputs_.embedding_bits || allows_table(kAsIs)) formats.push_back(kAsIs);
-  return formats;
-}
-
 // Returns the costs of an embedding table that is not the LM head.
 Quantities ModelSearch::table(size_t format) const {
   Quantities costs = {};
   if (inputs_.config.tie_word_embeddings) return costs;
-  costs[kBytes] = format == kAsIs
-                      ? table_bytes_
-                      : bytes(inputs_.config.vocab_size, inputs_.config.hidden_size, format);
+  costs[kBytes] = bytes_.table(format);
   if (format != kAsIs) costs[kLoss] = correction_.rounding * inputs_.rounding->embedding[format];
   return costs;
-}
-
-double ModelSearch::bytes(int64_t rows, int64_t columns, size_t format) const {
-  if (format == kAsIs) return static_cast<double>(rows * columns * element_bytes_);
-  const LowBitFormat& format_spec = kCandidates[format];
-  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup * kScaleBytes;
-  return static_cast<double>(rows * (ops::stored_row_bytes(format_spec, columns) + scales +
-                                     ops::groups_of_row(format_spec, columns)));
 }
 
 Quantities ModelSearch::with_times(Quantities costs, const Seconds& seconds) const {
@@ -153,14 +100,14 @@ Quantities ModelSearch::with_times(Quantities costs, const Seconds& seconds) con
 Quantities ModelSearch::head(size_t format) const {
   Quantities costs = {};
   if (format != kAsIs) costs[kLoss] = correction_.rounding * inputs_.rounding->head[format];
-  costs[kBytes] = bytes(inputs_.config.vocab_size, inputs_.config.hidden_size, format);
+  costs[kBytes] = bytes_.head(format);
   return with_times(costs, inputs_.costs.head(format));
 }
 
 // Returns the costs of everything that no choice of formats changes.
 Quantities ModelSearch::fixed_costs(bool rounded) const {
   Quantities costs = {};
-  costs[kBytes] = fixed_bytes_;
+  costs[kBytes] = bytes_.fixed();
   if (rounded) costs[kLoss] = inputs_.rounding->activations;
   return with_times(costs, inputs_.costs.rest());
 }
@@ -178,16 +125,14 @@ Quantities ModelSearch::attention(int64_t layer, Part part, size_t format) const
   }
   int64_t rows = keys;
   if (part == kQueriesAndKeys) rows = queries + keys;
-  costs[kBytes] =
-      part == kAttentionOutput ? bytes(hidden, queries, format) : bytes(rows, hidden, format);
+  costs[kBytes] = bytes_.attention(part, format);
   const int64_t parameters = part == kAttentionOutput ? hidden * queries : rows * hidden;
   const double share =
       static_cast<double>(parameters) / static_cast<double>(2 * hidden * (queries + keys));
   return with_times(costs, share * inputs_.costs.attention(format));
 }
 
-// Losses by rounding are scaled by the share of parameters that is left. Maps of pivots have 8
-// bits.
+// Losses by rounding are scaled by the share of parameters that is left.
 std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& shape, size_t gate,
                                            size_t down) const {
   const auto seconds = inputs_.costs.mlp(shape, gate, down);
@@ -213,14 +158,7 @@ std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& sh
     costs[kLoss] += correction_.rounding * (losses[kGateAndUp][gate] * gate_and_up_share +
                                             losses[kDown][down] * down_share);
   }
-  costs[kBytes] = bytes(neurons, width(shape.gate), gate) + bytes(neurons, width(shape.up), gate) +
-                  bytes(out, neurons, down);
-  const size_t map = gate == kAsIs ? kAsIs : 0;
-  for (const int64_t rank : {shape.input, shape.gate, shape.up, shape.down}) {
-    if (rank > 0) {
-      costs[kBytes] += bytes(rank, hidden - rank, map) + static_cast<double>(rank * kNumberBytes);
-    }
-  }
+  costs[kBytes] = bytes_.mlp(shape, gate, down);
   return with_times(costs, *seconds);
 }
 
@@ -285,10 +223,10 @@ std::optional<Choice> ModelSearch::narrowed(double kept) const {
 Items ModelSearch::items_of(bool rounded) const {
   const size_t first = rounded ? 0 : kAsIs, end = rounded ? kFormats : kAsIs + 1;
   Items items(2);
-  for (const size_t format : head_formats(rounded)) {
+  for (const size_t format : bytes_.head_formats(rounded)) {
     items[0].push_back(fixed_costs(rounded) + head(format));
   }
-  for (const size_t format : table_formats(rounded)) items[1].push_back(table(format));
+  for (const size_t format : bytes_.table_formats(rounded)) items[1].push_back(table(format));
   for (size_t layer = 0; layer < as_is_.size(); ++layer) {
     for (const Part part : kAttentionParts) {
       auto& item = items.emplace_back();
@@ -309,8 +247,8 @@ Choice ModelSearch::choice_of(bool rounded, const Selection& selection) const {
   Choice choice{.rounded = rounded,
                 .shapes = {},
                 .formats = {},
-                .head = head_formats(rounded)[selection.options[0]],
-                .table = table_formats(rounded)[selection.options[1]]};
+                .head = bytes_.head_formats(rounded)[selection.options[0]],
+                .table = bytes_.table_formats(rounded)[selection.options[1]]};
   size_t item = 2;
   for (size_t layer = 0; layer < as_is_.size(); ++layer) {
     auto& formats = choice.formats.emplace_back();

@@ -10,6 +10,7 @@
 #include "compress/sizes/shape_search.h"
 #include "fit/costs.h"
 #include "fit/knapsack.h"
+#include "fit/model_bytes.h"
 #include "fit/part.h"
 #include "fit/rounding_losses.h"
 #include "io/checkpoint.h"
@@ -85,12 +86,7 @@ class ModelSearch {
   Quantities attention(int64_t layer, Part part, size_t format) const;
   std::optional<Quantities> mlp(int64_t layer, const io::MlpShape& shape, size_t gate,
                                 size_t down) const;
-  double bytes(int64_t rows, int64_t columns, size_t format) const;
 
-  // Returns the formats that the head or a table of its own may have.
-  std::vector<size_t> head_formats(bool rounded) const;
-  std::vector<size_t> table_formats(bool rounded) const;
-  bool allows_table(size_t format) const;
   Quantities table(size_t format) const;
   Quantities fixed_costs(bool rounded) const;
   Quantities with_times(Quantities costs, const Seconds& seconds) const;
@@ -98,9 +94,7 @@ class ModelSearch {
   const SearchInputs& inputs_;
   const Correction correction_;
   compress::MlpSizes sizes_;
-  int64_t element_bytes_ = 2;  // of weights that are not rounded
-  double fixed_bytes_ = 0.0;   // of all tensors that are never rounded
-  double table_bytes_ = 0.0;   // of an embedding table that is not the LM head
+  ModelBytes bytes_;
   Quantities dense_ = {};
   // A shape and formats for one MLP.
   struct MlpOption {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <set>
 
+#include "io/mistaken_files.h"
+
 namespace neuronmm::io {
 namespace {
 
@@ -27,10 +29,20 @@ struct UnlocatedTensor {
 Status check_version(uint32_t version, const std::string& source) {
   if (version == kVersion) return {};
   if ((version & 0xFFFF) == 0 && version != 0)
-    return fail("{}: expected a little-endian file, found a big-endian one (version {})", source,
-                __builtin_bswap32(version));
+    return fail(
+        "{}: expected a little-endian file, found a big-endian one (version {}); convert it with "
+        "gguf_convert_endian.py of llama.cpp, or download the little-endian file",
+        source, __builtin_bswap32(version));
   return fail("{}: expected GGUF version {}, found version {} (llama.cpp's tools convert it)",
               source, kVersion, version);
+}
+
+// Returns what the bytes are if they do not begin as a GGUF file, and nothing otherwise.
+std::string described(std::span<const std::byte> bytes) {
+  const size_t size = std::min(bytes.size(), kMagic.size());
+  if (size > 0 && std::memcmp(bytes.data(), kMagic.data(), size) == 0) return {};
+  const std::string text = describe_mistaken_file(bytes);
+  return text.empty() ? "other first bytes" : text;
 }
 
 Result<uint64_t> read_alignment(const GgufMetadata& metadata) {
@@ -137,9 +149,9 @@ int64_t GgufTensor::rows() const {
 
 Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, const std::string& source) {
   GgufCursor cursor(bytes, source);
-  NMM_ASSIGN(const auto magic, cursor.take(kMagic.size(), "the first bytes"));
-  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
-    return fail("{}: expected a GGUF file, found other first bytes", source);
+  if (const std::string found = described(bytes); !found.empty())
+    return fail("{}: expected a GGUF file, found {}", source, found);
+  NMM_ASSIGN([[maybe_unused]] const auto magic, cursor.take(kMagic.size(), "the first bytes"));
   NMM_ASSIGN(const auto version, cursor.number<uint32_t>("version"));
   NMM_TRY(check_version(version, source));
   NMM_ASSIGN(const auto tensors, cursor.number<uint64_t>("tensor count"));

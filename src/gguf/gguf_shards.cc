@@ -71,6 +71,9 @@ Result<GgufShards> GgufShards::open(const fs::path& path) {
   NMM_ASSIGN(shards.paths_, shard_paths(path, index, count));
   for (int64_t i = 0; i < count; ++i) {
     const fs::path& shard_path = shards.paths_[static_cast<size_t>(i)];
+    if (std::error_code ignored; !fs::exists(fs::symlink_status(shard_path, ignored)))
+      return fail("{}: part {} of {} is missing; download it into the folder of {}",
+                  shard_path.string(), i + 1, count, path.filename().string());
     NMM_ASSIGN(GgufFile file, GgufFile::open(shard_path));
     NMM_TRY(check_shard_number(file.metadata(), i, count));
     shards.files_.push_back(std::move(file));

@@ -258,9 +258,31 @@ void add_window(std::string_view model_type, int64_t window, Json& config) {
   config["max_window_layers"] = window != 0 ? 0 : config["num_hidden_layers"].get<int64_t>();
 }
 
+// Refuses files that hold something beside a language model.
+Status refuse_parts_of_models(const io::GgufMetadata& metadata) {
+  NMM_ASSIGN(const auto type, metadata.string("general.type"));
+  NMM_ASSIGN(const auto architecture, metadata.string("general.architecture"));
+  const auto is = [&](std::string_view name) { return type == name || architecture == name; };
+  if (is("clip") || is("mmproj"))
+    return fail(
+        "{}: is the image or audio part of a multimodal model (mmproj); import the file of its "
+        "language model",
+        metadata.source());
+  if (is("adapter"))
+    return fail(
+        "{}: is a LoRA adapter; merge it into its model with llama.cpp's llama-export-lora, and "
+        "import the result",
+        metadata.source());
+  if (is("imatrix"))
+    return fail("{}: is an importance matrix (imatrix) and no model; import the file of the model",
+                metadata.source());
+  return {};
+}
+
 }  // namespace
 
 Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata) {
+  NMM_TRY(refuse_parts_of_models(metadata));
   NMM_ASSIGN(const auto name, metadata.string("general.architecture"));
   if (!name) return metadata.missing("general.architecture");
   std::vector<std::string_view> known;

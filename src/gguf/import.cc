@@ -62,10 +62,19 @@ Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
   return {};
 }
 
+void add_end_tokens(const Vocabulary& vocabulary, ImportSummary& summary) {
+  for (const int64_t id : vocabulary.end_ids())
+    summary.end_tokens.push_back({id, vocabulary.tokens[static_cast<size_t>(id)]});
+  if (summary.end_tokens.empty())
+    summary.notes.emplace_back(
+        "the vocabulary has no token that ends a text: an answer ends at its limit of tokens");
+}
+
 Result<Import> plan_import(const io::GgufShards& model, DType dtype, ImportSummary& summary) {
   Import plan;
   NMM_ASSIGN(plan.vocabulary, read_vocabulary(model.metadata()));
   summary.tokenizer = plan.vocabulary.has_value();
+  if (plan.vocabulary) add_end_tokens(*plan.vocabulary, summary);
   if (!model.tensors().empty()) {
     NMM_TRY(plan_weights(model, dtype, plan, summary));
   } else if (!plan.vocabulary) {
@@ -101,7 +110,8 @@ Status write_folder(const io::GgufShards& model, const Import& plan, const fs::p
 }  // namespace
 
 Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DType dtype,
-                                   bool force, Progress& progress) {
+                                   bool force, Progress& progress,
+                                   const io::BeforeOutput<ImportSummary>& before_output) {
   using io::FolderWriter;
   NMM_TRY(refuse_folder(file));
   NMM_ASSIGN(const io::GgufShards model, io::GgufShards::open(file));
@@ -115,14 +125,10 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(FolderWriter writer,
              FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
-  const Status written = write_folder(model, plan, writer.staging(), progress);
-  if (written.ok()) {
-    NMM_TRY(writer.commit());
-    return summary;
-  }
-  // The next run removes what cannot be removed here.
-  const Status discarded = writer.discard();
-  return written.error();
+  NMM_TRY(write_folder(model, plan, writer.staging(), progress));
+  if (before_output) NMM_TRY(before_output(summary));
+  NMM_TRY(writer.commit());
+  return summary;
 }
 
 }  // namespace neuronmm::gguf

@@ -9,8 +9,15 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "io/folder_writer.h"
 
 namespace neuronmm::gguf {
+
+// A token that ends a text or a turn.
+struct EndToken {
+  int64_t id = 0;
+  std::string text;
+};
 
 // A summary of what an import read and wrote, for the command's report.
 struct ImportSummary {
@@ -26,6 +33,8 @@ struct ImportSummary {
   int64_t bytes_after = 0;
   // True if the file has a vocabulary.
   bool tokenizer = false;
+  // The tokens at which generation stops, as they stand in generation_config.json.
+  std::vector<EndToken> end_tokens;
   // The files that were read.
   std::vector<std::string> files;
   // Messages about what was assumed or left out.
@@ -39,6 +48,7 @@ struct ImportSummary {
 // io/model_config or the tokenizer cannot run, which the error names.
 Result<ImportSummary> import_model(const std::filesystem::path& file,
                                    const std::filesystem::path& out, DType dtype, bool force,
-                                   Progress& progress);
+                                   Progress& progress,
+                                   const io::BeforeOutput<ImportSummary>& before_output = {});
 
 }  // namespace neuronmm::gguf

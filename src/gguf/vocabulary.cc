@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "model/end_tokens.h"
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::gguf {
@@ -116,6 +117,27 @@ Status mark_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
   return {};
 }
 
+// Adds the ends that their texts show. Like llama.cpp, this makes control tokens of them, because
+// some converters call them ordinary. The exception is "</s>", which is ordinary text in Qwen's
+// vocabulary and ends a struck-out passage in HTML.
+void add_recognized_ends(bool has_kinds, Vocabulary& vocabulary) {
+  std::unordered_map<std::string_view, int64_t> ids;
+  ids.reserve(vocabulary.tokens.size());
+  for (const std::string& token : vocabulary.tokens) ids.emplace(token, std::ssize(ids));
+  const auto find = [&](std::string_view text) -> std::optional<int64_t> {
+    const auto found = ids.find(text);
+    if (found == ids.end()) return std::nullopt;
+    const bool ordinary =
+        has_kinds && vocabulary.kinds[static_cast<size_t>(found->second)] == TokenKind::kNormal;
+    if (ordinary && text == "</s>") return std::nullopt;
+    return found->second;
+  };
+  for (const int64_t id : model::recognized_end_tokens(find)) {
+    vocabulary.other_ends.push_back(id);
+    vocabulary.kinds[static_cast<size_t>(id)] = TokenKind::kControl;
+  }
+}
+
 // If keys are missing, SentencePiece's usual ids are used, as in llama.cpp.
 Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   const auto usual = [&](int64_t id) {
@@ -125,11 +147,13 @@ Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
   NMM_ASSIGN(vocabulary.eos, read_id(metadata, "eos", vocabulary, usual(2)));
   NMM_ASSIGN(vocabulary.unknown, read_id(metadata, "unknown", vocabulary, usual(0)));
   NMM_ASSIGN(vocabulary.pad, read_id(metadata, "padding", vocabulary));
-  for (const std::string_view name : {"eot", "eom"}) {
+  for (const std::string_view name : {"eot", "eom", "fim_pad", "fim_rep", "fim_sep"}) {
     NMM_ASSIGN(const auto id, read_id(metadata, name, vocabulary));
-    if (id) vocabulary.turn_ends.push_back(*id);
+    if (id) vocabulary.other_ends.push_back(*id);
   }
-  return mark_special_tokens(metadata, vocabulary);
+  NMM_TRY(mark_special_tokens(metadata, vocabulary));
+  add_recognized_ends(metadata.has(kKindsKey), vocabulary);
+  return {};
 }
 
 // Reads whether a text gets a begin and an end token. If the file does not say, the usual value for
@@ -192,7 +216,7 @@ Status read_context_length(const io::GgufMetadata& metadata, Vocabulary& vocabul
 std::vector<int64_t> Vocabulary::end_ids() const {
   std::vector<int64_t> ids;
   if (eos) ids.push_back(*eos);
-  for (const int64_t id : turn_ends) {
+  for (const int64_t id : other_ends) {
     if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
   }
   return ids;

@@ -33,8 +33,9 @@ struct Vocabulary {
   // The merges in the order in which they are applied, as views of the file.
   std::vector<std::pair<std::string_view, std::string_view>> merges;
   std::optional<int64_t> bos, eos, unknown, pad;
-  // The ids of eot and eom, which end a turn and a message.
-  std::vector<int64_t> turn_ends;
+  // The other tokens that end a text or a turn: those that the file names (eot, eom and three of
+  // code models), and those that their texts show (model/end_tokens.h).
+  std::vector<int64_t> other_ends;
   bool add_bos = false, add_eos = false;
   // Puts a space before a text. Only SentencePiece vocabularies have it.
   bool add_space_prefix = false;
@@ -46,7 +47,7 @@ struct Vocabulary {
   // The context length of the model; 0 if the file does not say.
   int64_t context_length = 0;
 
-  // Returns eos and turn_ends, each id once.
+  // Returns eos and other_ends, each id once.
   std::vector<int64_t> end_ids() const;
 };
 

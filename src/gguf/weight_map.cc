@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "gguf/dequantize.h"
@@ -85,10 +86,33 @@ bool affects_computation(std::string_view name) {
   return std::ranges::any_of(kBeginnings, [&](auto begin) { return name.starts_with(begin); });
 }
 
+// Returns the number of the highest layer that the file has tensors of, plus 1.
+int64_t layers_of(const io::GgufShards& model) {
+  constexpr std::string_view kLayer = "blk.";
+  int64_t layers = 0;
+  for (const auto& [name, tensor] : model.tensors()) {
+    if (!name.starts_with(kLayer) || holds_rope_frequencies(name)) continue;
+    const std::string_view rest = name.substr(kLayer.size());
+    int64_t layer = -1;
+    std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+    layers = std::max(layers, layer + 1);
+  }
+  return layers;
+}
+
+Status check_layers(const io::GgufShards& model, const io::ModelConfig& config,
+                    std::string_view architecture) {
+  const int64_t layers = layers_of(model);
+  if (layers == config.num_hidden_layers) return {};
+  return fail("{}: \"{}.block_count\" is {}, but the file has tensors of {} layers",
+              model.metadata().source(), architecture, config.num_hidden_layers, layers);
+}
+
 }  // namespace
 
 Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig& config,
                               const GgufArchitecture& architecture, const TablesOfFile& tables) {
+  NMM_TRY(check_layers(model, config, architecture.name));
   WeightMap map;
   std::set<const io::GgufTensor*> used;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {

@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "gguf/dequantize.h"
 #include "io/folder_writer.h"
 #include "io/shards.h"
@@ -162,7 +163,7 @@ Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs
   }
   NMM_TRY(io::check_space(folder, total));
   const std::vector<io::Shard> shards = io::plan_shards(specs);
-  progress.start("tensors", std::ssize(specs));
+  progress.start(task::kWriting, std::ssize(specs));
   WeightsWriter weights(model, progress);
   // The shards hold the tensors in this order.
   auto source = map.sources.begin();

@@ -1,7 +1,9 @@
 #pragma once
-// Writes a file so that it appears under its name all at once. The bytes go to a temporary file in
-// the same folder, which is synced and renamed, and the folder is synced. A killed process leaves
-// its temporary file; the next process that writes the same file removes it.
+// Writes a file so that it appears under its name all at once. The bytes go to a file without a
+// name (O_TMPFILE) in the same folder, which is synced and then gets its name, and the folder is
+// synced. A killed process leaves nothing. On file systems without such files, and for a moment
+// while a file is replaced, the bytes have a temporary name. The next process that writes the same
+// file removes a temporary file that a killed process has left.
 
 #include <cstddef>
 #include <filesystem>
@@ -31,25 +33,32 @@ class AtomicFile {
   static Result<AtomicFile> create(const std::filesystem::path& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
-  // Removes the temporary file unless finish() succeeded.
+  // Removes the temporary file unless finish() succeeded. A notice (base/notices.h) says if that
+  // fails.
   ~AtomicFile();
 
   // After an error (a full disk, for example) the temporary file is gone and every further call
   // fails.
   Status append(std::span<const std::byte> bytes);
   Status finish();
+  // Returns whether an append failed because the file is a pipe that nobody reads any more.
+  bool lost_its_reader() const { return lost_its_reader_; }
 
  private:
-  AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor);
+  AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor,
+             bool in_place);
+  int give_name();
   Error abandon_with_error(int code);
   void abandon();
 
   // The path of the file itself, after all links.
   std::filesystem::path path_;
-  // Empty if bytes go to `path_` directly.
+  // The temporary name of the bytes. Empty if they have none.
   std::filesystem::path temporary_;
+  bool in_place_;  // whether bytes go to `path_` directly
   // -1 if the file is finished, abandoned or moved from.
   int descriptor_;
+  bool lost_its_reader_ = false;
 };
 
 }  // namespace neuronmm::io

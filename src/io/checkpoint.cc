@@ -1,15 +1,15 @@
 #include "io/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
-#include <set>
 #include <span>
 
 #include <nlohmann/json.hpp>
 
 #include "io/folder_writer.h"
-#include "io/gguf.h"
 #include "io/json_file.h"
+#include "io/mistaken_files.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
@@ -19,6 +19,8 @@ namespace neuronmm::io {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kModelPrefix = "model.";
 
 // Maps the name of a tensor to the name of its file.
 using WeightMap = std::map<std::string, std::string>;
@@ -41,13 +43,13 @@ std::vector<std::string> other_weights(const fs::path& folder) {
 // instead, which is most often another format or an incomplete download.
 Error no_weights(const fs::path& folder) {
   const std::vector<std::string> found = other_weights(folder);
+  const std::string described = describe_mistaken_folder(folder);
+  const std::string hint = described.empty() ? "" : "; " + described;
   if (found.empty())
-    return fail("{}: expected {} or {}, found no weights", folder.string(), kSingleFileName,
-                kIndexFileName);
-  const std::vector<std::string> ggufs = gguf_files_in(folder);
+    return fail("{}: expected {} or {}, found no weights{}", folder.string(), kSingleFileName,
+                kIndexFileName, hint);
   return fail("{}: expected weights as safetensors ({} or {}), found {}{}", folder.string(),
-              kSingleFileName, kIndexFileName, fmt::join(found, ", "),
-              ggufs.empty() ? "" : "; " + import_hint(folder / ggufs.front()));
+              kSingleFileName, kIndexFileName, fmt::join(found, ", "), hint);
 }
 
 // Returns true if the name is that of a file in the same folder. An index must not lead anywhere
@@ -95,10 +97,32 @@ bool is_present(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
+std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
 }  // namespace
+
+std::optional<int64_t> layer_of(std::string_view tensor) {
+  constexpr std::string_view kLayers = "layers.";
+  tensor = without_prefix(tensor, kModelPrefix);
+  if (!tensor.starts_with(kLayers)) return std::nullopt;
+  tensor.remove_prefix(kLayers.size());
+  int64_t layer = 0;
+  const auto [end, error] = std::from_chars(tensor.data(), tensor.data() + tensor.size(), layer);
+  const bool complete = error == std::errc() && end != tensor.data() + tensor.size() && *end == '.';
+  return complete && layer >= 0 ? std::optional(layer) : std::nullopt;
+}
+
+bool is_of_decoder(std::string_view tensor) {
+  constexpr std::string_view kParts[] = {"layers.", "embed_tokens.", "norm.", "lm_head."};
+  const std::string_view name = without_prefix(tensor, kModelPrefix);
+  return std::ranges::any_of(kParts, [&](auto part) { return name.starts_with(part); });
+}
 
 Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   NMM_TRY(require_folder(folder));
+  NMM_TRY(refuse_adapter(folder));
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
   // As in transformers, this file takes precedence.
@@ -109,15 +133,20 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   if (!is_present(folder / kIndexFileName)) return no_weights(folder);
   NMM_ASSIGN(const WeightMap weight_map, read_index(folder / kIndexFileName));
   // Shards are opened in the order of their names, whatever the order in the index.
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : weight_map) names.insert(file);
-  for (const std::string& name : names) {
-    if (!is_present(folder / name))
+  std::map<std::string, bool> needed;
+  for (const auto& [tensor, file] : weight_map) needed[file] |= is_of_decoder(tensor);
+  for (const auto& [name, is_needed] : needed) {
+    const bool present = is_present(folder / name);
+    if (!present && is_needed)
       return fail("{}: this shard is missing, {} names it (an incomplete download?)",
                   (folder / name).string(), kIndexFileName);
-    NMM_TRY(checkpoint.add_file(name));
+    if (present) NMM_TRY(checkpoint.add_file(name));
   }
-  NMM_TRY(checkpoint.check_index(weight_map));
+  // The shards decide which tensors exist. A tensor that only the index has may be one that nobody
+  // needs, such as the LM head of a tied model.
+  for (const auto& [tensor, file] : weight_map) {
+    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(tensor, file);
+  }
   return checkpoint;
 }
 
@@ -156,21 +185,17 @@ Status Checkpoint::add_file(const std::string& name) {
   return {};
 }
 
-// The shards decide which tensors exist, but the index must not list a tensor that its shard lacks.
-Status Checkpoint::check_index(const std::map<std::string, std::string>& weight_map) const {
-  for (const auto& [tensor, file] : weight_map) {
-    if (!files_.at(file).tensors().contains(tensor))
-      return fail("{}: tensor {:?} is missing, {} puts it there", (folder_ / file).string(), tensor,
-                  kIndexFileName);
-  }
-  return {};
-}
-
 Result<TensorView> Checkpoint::require(const std::string& name, const Shape& shape) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end())
-    return fail("{}: tensor {:?} is missing, expected with shape {}", folder_.string(), name,
-                shape_string(shape));
+  if (found == tensors_.end()) {
+    const auto promised = absent_.find(name);
+    const std::string file =
+        promised == absent_.end()
+            ? ""
+            : fmt::format("; {} puts it into {}", kIndexFileName, promised->second);
+    return fail("{}: tensor {:?} is missing, expected with shape {}{}", folder_.string(), name,
+                shape_string(shape), file);
+  }
   const TensorView& tensor = found->second;
   if (tensor.shape != shape)
     return fail("{}: tensor {:?}: expected shape {}, found {}", folder_.string(), name,

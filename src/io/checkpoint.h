@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -15,11 +17,20 @@
 
 namespace neuronmm::io {
 
+// Returns the number of the layer that a tensor belongs to, or nothing: 3 for
+// "model.layers.3.mlp.up_proj.weight", with the prefix "model." or without it.
+std::optional<int64_t> layer_of(std::string_view tensor);
+
+// Returns whether the name is that of a layer, of the embedding table, of the last norm or of the
+// LM head. Other tensors belong to parts that are not run, such as a vision tower.
+bool is_of_decoder(std::string_view tensor);
+
 // The tensors as views of memory-mapped files.
 class Checkpoint {
  public:
-  // Opens a folder. Fails if the folder is missing or has no weights. A missing shard, a tensor
-  // that its shard lacks, and a tensor that occurs twice are errors, too.
+  // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter. A missing
+  // shard with tensors of the decoder and a tensor that occurs twice are errors, too. The index may
+  // list tensors that no shard has.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
   // Makes tensors of zeros that share memory and take none of their own, for backends that only
@@ -51,7 +62,6 @@ class Checkpoint {
 
  private:
   Status add_file(const std::string& name);
-  Status check_index(const std::map<std::string, std::string>& weight_map) const;
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
@@ -59,6 +69,8 @@ class Checkpoint {
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;
+  // The tensors that only the index has, and the files where it puts them.
+  std::map<std::string, std::string> absent_;
   bool tied_ = false;
 };
 

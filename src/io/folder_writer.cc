@@ -3,10 +3,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include "base/notices.h"
 #include "io/atomic_file.h"
+#include "io/foreign_files.h"
 #include "io/gguf.h"
 #include "io/model_config.h"
 #include "io/unfinished_work.h"
@@ -45,7 +49,22 @@ bool has_safetensors(const fs::path& folder) {
   return false;
 }
 
-Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) {
+// Returns whether the folder is one that `import` makes of a vocabulary without weights.
+bool is_tokenizer_folder(const fs::path& folder) {
+  std::error_code error;
+  bool tokenizer = false;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != "tokenizer.json" && name != "tokenizer_config.json") return false;
+    tokenizer = tokenizer || name == "tokenizer.json";
+  }
+  return tokenizer && !error;
+}
+
+// `origin` is the folder whose files may also be in `out` (io/foreign_files.h).
+Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
+                         const fs::path& origin) {
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
   if (status.type() == fs::file_type::not_found) {
@@ -58,7 +77,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
   if (if_exists == FolderWriter::IfExists::kRefuse)
     return Error{out.string() + ": already exists", Error::Kind::kExists};
   // Replacing deletes the old folder, so it must be one that this program could have written.
-  if (fs::is_empty(out, error)) return {};
+  if (fs::is_empty(out, error) || is_tokenizer_folder(out)) return {};
   const auto config = ModelConfig::load(out / "config.json");
   if (!config.ok())
     return fail("{}: is not replaced: it is not a model folder ({})", out.string(),
@@ -66,7 +85,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
   if (!has_safetensors(out))
     return fail("{}: is not replaced: it is not a model folder (no *.safetensors in it)",
                 out.string());
-  return {};
+  return require_model_files_only(out, origin, out);
 }
 
 Error rename_error(const fs::path& from, const fs::path& to, int code) {
@@ -86,6 +105,13 @@ Result<bool> exchange(const fs::path& a, const fs::path& b) {
   return rename_error(a, b, errno);
 }
 
+// Deletes what the commit of `out` has replaced, and the staging folder.
+Status remove_after_commit(const StagingFolder& staging, const fs::path& out) {
+  NMM_TRY(remove_model_folder(staging.model(), out));
+  NMM_TRY(remove_model_folder(staging.replaced(), out));
+  return staging.remove();
+}
+
 // Ends a commit that a killed run has begun. An output that the run had put aside goes back to its
 // place. If the new output is in place already, the staging folder is removed, and the result is
 // true.
@@ -95,13 +121,23 @@ Result<bool> finish_killed_commit(const StagingFolder& staging, const fs::path& 
     NMM_TRY(rename_folder(staging.replaced(), out));
   }
   if (!staging.is_committed(out)) return false;
-  NMM_TRY(staging.remove());
+  NMM_TRY(remove_after_commit(staging, out));
   return true;
 }
 
 bool is_empty_folder(const fs::path& folder) {
   std::error_code error;
   return fs::is_empty(folder, error) && !error;
+}
+
+// Fails if the folder can neither be written nor made.
+Status check_writable(fs::path folder) {
+  std::error_code error;
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, error))
+    return fail("{}: expected a folder for the output, found a file", folder.string());
+  if (access(folder.c_str(), W_OK) == 0) return {};
+  return fail("{}: cannot be written: {}", folder.string(), std::generic_category().message(errno));
 }
 
 // The staging folder is next to the output, on the same file system, so that it can be renamed.
@@ -177,6 +213,16 @@ Status require_folder(const fs::path& folder) {
 FolderWriter::FolderWriter(fs::path out, StagingFolder staging, IfExists if_exists)
     : out_(std::move(out)), staging_(std::move(staging)), if_exists_(if_exists) {}
 
+Status FolderWriter::check(const fs::path& out, IfExists if_exists, const fs::path& input) {
+  if (out.empty()) return fail("expected the path of an output folder, found an empty one");
+  NMM_ASSIGN(const fs::path target, identity(out));
+  for (const fs::path& folder : {target, staging_path_of(target)}) {
+    if (!input.empty()) NMM_TRY(check_output_apart_from_input(folder, input));
+  }
+  NMM_TRY(check_replaceable(target, if_exists, input));
+  return check_writable(target.parent_path());
+}
+
 Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exists,
                                           const fs::path& input, Resume resume) {
   if (out.empty()) return fail("expected the path of an output folder, found an empty one");
@@ -187,17 +233,54 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
     NMM_TRY(check_output_apart_from_input(staging_path, input));
   }
   NMM_TRY(clear_staging(target));
-  NMM_TRY(check_replaceable(target, if_exists));
+  NMM_TRY(check_replaceable(target, if_exists, input));
   NMM_ASSIGN(StagingFolder staging, StagingFolder::create(staging_path));
-  if (resume == Resume::kNever) NMM_TRY(give_up_work(staging.resume_folder(), if_exists));
-  NMM_TRY(staging.mark_in_use());
-  // An interrupted run continues from the files in work/. The output itself is written again.
+  FolderWriter writer(target, std::move(staging), if_exists);
+  NMM_TRY(writer.prepare(resume));
+  return writer;
+}
+
+FolderWriter::FolderWriter(FolderWriter&& other) noexcept
+    : out_(std::move(other.out_)),
+      staging_(std::move(other.staging_)),
+      if_exists_(other.if_exists_),
+      committed_(std::exchange(other.committed_, true)) {}
+
+FolderWriter::~FolderWriter() {
+  if (committed_) return;
+  const Status abandoned = abandon();
+  if (!abandoned.ok()) notify(abandoned.error().message + "; the next run for it will delete it");
+}
+
+// An interrupted run continues from the files in work/. The output itself is written again.
+Status FolderWriter::prepare(Resume resume) const {
+  if (resume == Resume::kNever) NMM_TRY(give_up_work(resume_folder(), if_exists_));
+  NMM_TRY(staging_.mark_in_use());
+  NMM_TRY(staging_.remove_model());
   std::error_code error;
-  fs::remove_all(staging.model(), error);
-  if (!error) fs::create_directory(staging.model(), error);
-  if (!error) fs::create_directory(staging.resume_folder(), error);
-  if (error) return fail("{}: cannot be prepared: {}", staging_path.string(), error.message());
-  return FolderWriter(target, std::move(staging), if_exists);
+  fs::create_directory(staging(), error);
+  if (!error) fs::create_directory(resume_folder(), error);
+  if (!error) return {};
+  return fail("{}: cannot be prepared: {}", staging_.path().string(), error.message());
+}
+
+// An old output that was put aside stays for the next run, which puts it back.
+Status FolderWriter::abandon() const {
+  std::error_code error;
+  if (fs::exists(staging_.replaced(), error) || error) return {};
+  return has_unfinished_work(resume_folder()) ? staging_.remove_model() : staging_.remove();
+}
+
+// Exchanges the output with staging(). If a file of somebody else has appeared in the old output
+// meanwhile, the two are exchanged again. Returns false if the file system cannot exchange folders.
+Result<bool> FolderWriter::exchange_with_output() {
+  NMM_ASSIGN(const bool exchanged, exchange(staging(), out_));
+  if (!exchanged) return false;
+  const Status alone = require_model_files_only(staging(), out_, out_);
+  if (alone.ok()) return true;
+  const auto restored = exchange(staging(), out_);
+  committed_ = !restored.ok();  // the old output, which is in staging(), must not be deleted
+  return alone.error();
 }
 
 // An exchange is one step of the system: at every moment the name leads to the old output or to the
@@ -205,11 +288,12 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
 // second step fails.
 Status FolderWriter::replace_output() {
   std::error_code error;
-  if (!fs::exists(out_, error)) return rename_folder(staging(), out_);
-  NMM_ASSIGN(const bool exchanged, exchange(staging(), out_));
+  if (!fs::exists(fs::symlink_status(out_, error))) return rename_folder(staging(), out_);
+  NMM_ASSIGN(const bool exchanged, exchange_with_output());
   if (exchanged) return {};
   NMM_TRY(rename_folder(out_, staging_.replaced()));
-  const Status renamed = rename_folder(staging(), out_);
+  Status renamed = require_model_files_only(staging_.replaced(), staging(), out_);
+  if (renamed.ok()) renamed = rename_folder(staging(), out_);
   if (!renamed.ok()) NMM_TRY(rename_folder(staging_.replaced(), out_));
   return renamed;
 }
@@ -218,17 +302,18 @@ Status FolderWriter::replace_output() {
 // and either the old one or the new one.
 Status FolderWriter::commit() {
   // The output may have appeared in the meantime.
-  NMM_TRY(check_replaceable(out_, if_exists_));
+  NMM_TRY(check_replaceable(out_, if_exists_, staging()));
   NMM_TRY(sync_folder(staging()));
   NMM_TRY(staging_.mark_commit());
   NMM_TRY(replace_output());
-  NMM_TRY(sync_folder(out_.parent_path()));
-  const Status removed = staging_.remove();
+  committed_ = true;
+  const Status synced = sync_folder(out_.parent_path());
+  const Status removed = remove_after_commit(staging_, out_);
   if (!removed.ok()) {
     return fail("{}: complete, but what it was made from is left over: {}", out_.string(),
                 removed.error().message);
   }
-  return {};
+  return synced;
 }
 
 }  // namespace neuronmm::io

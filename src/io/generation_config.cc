@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
+#include "io/mistaken_files.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -35,10 +36,14 @@ Result<std::optional<std::vector<int32_t>>> ids_that_end(const JsonFields& field
   if (eos == nullptr) return std::optional<std::vector<int32_t>>();
   std::vector<int32_t> ids;
   for (const auto& id : eos->is_array() ? *eos : nlohmann::json::array({*eos})) {
+    // Some files have a negative id for "none".
+    if (id.is_number_integer() && !id.is_number_unsigned()) continue;
     if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max())
       return fields.wrong("eos_token_id", "a token id or a list of them");
     ids.push_back(id.get<int32_t>());
   }
+  const bool none = ids.empty() && !(eos->is_array() && eos->empty());
+  if (none) return std::optional<std::vector<int32_t>>();
   return std::optional(std::move(ids));
 }
 
@@ -65,7 +70,9 @@ Result<GenerationConfig> GenerationConfig::load(const std::filesystem::path& fol
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return GenerationConfig();
   NMM_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
-  return parse(text, path.string());
+  auto config = parse(strict_json(text), path.string());
+  if (!config.ok()) return explain_parse_error(config.error(), text, path.string());
+  return config;
 }
 
 void GenerationConfig::override_with(const GenerationConfig& given) {

@@ -4,8 +4,6 @@
 #include <array>
 #include <fstream>
 
-#include <fmt/ranges.h>
-
 namespace neuronmm::io {
 namespace {
 
@@ -37,13 +35,6 @@ std::vector<std::string> gguf_files_in(const std::filesystem::path& folder) {
   }
   std::ranges::sort(names);
   return names;
-}
-
-Status refuse_gguf_instead_of(const std::filesystem::path& file) {
-  const std::vector<std::string> ggufs = gguf_files_in(file.parent_path());
-  if (std::error_code ignored; ggufs.empty() || std::filesystem::exists(file, ignored)) return {};
-  return fail("{}: is absent, and beside it lies {}; {}", file.string(), fmt::join(ggufs, ", "),
-              import_hint(file.parent_path() / ggufs.front()));
 }
 
 std::string import_hint(const std::filesystem::path& gguf) {

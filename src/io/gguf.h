@@ -18,9 +18,6 @@ Status refuse_gguf(const std::filesystem::path& path, std::string_view expected)
 // Returns the sorted names of the GGUF files in a folder, or none if the folder cannot be read.
 std::vector<std::string> gguf_files_in(const std::filesystem::path& folder);
 
-// Fails if `file` is missing and its folder has GGUF files, which the error names.
-Status refuse_gguf_instead_of(const std::filesystem::path& file);
-
 // Returns the part of a message that says what to do with a GGUF file.
 std::string import_hint(const std::filesystem::path& gguf);
 

@@ -51,8 +51,8 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
       member_ = &object.back().second;
     } else {
       const auto [entry, is_new] = object.try_emplace(std::move(key));
-      if (!is_new) return refuse_key(entry->first);
       member_ = &entry->second;
+      if (!is_new) return repeat_key(entry->first, entry->second);
     }
     return true;
   }
@@ -66,6 +66,15 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
   }
 
  protected:
+  // Decides about a key that occurs again, whose value so far is `value`. True lets the next value
+  // replace it. Ordered objects never ask.
+  virtual bool repeat_key(const std::string& key, json& value) {
+    static_cast<void>(value);
+    return refuse_key(key);
+  }
+  bool refuse_key(std::string_view key) {
+    return refuse(fmt::format("the key {} occurs twice", describe_json(std::string(key))));
+  }
   // The objects and arrays around the parser's place, outermost first. The last one is the
   // innermost.
   const std::vector<json*>& open_values() const { return open_; }
@@ -87,9 +96,6 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
     std::sort(keys.begin(), keys.end());
     const auto twice = std::adjacent_find(keys.begin(), keys.end());
     return twice == keys.end() ? std::nullopt : std::optional(*twice);
-  }
-  bool refuse_key(std::string_view key) {
-    return refuse(fmt::format("the key {} occurs twice", describe_json(std::string(key))));
   }
 
   // Removes the tag "[json.exception.parse_error.101] " from one of nlohmann's messages.

@@ -1,9 +1,12 @@
 #include "io/json_file.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
-#include "io/folder_writer.h"
 #include "io/json_builder.h"
+#include "io/mistaken_files.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -14,12 +17,80 @@ using nlohmann::json;
 // The bytes of a string that a message quotes.
 constexpr size_t kMaxDescription = 60;
 
+constexpr const char* kFloatKey = "__float__";
+constexpr std::string_view kNotInJson[] = {"NaN", "Infinity", "-Infinity"};
+
+// Builds a value from a file whose keys may occur twice if they have the same value both times, as
+// a hand-edited config may.
+class FileBuilder : public JsonBuilder {
+ public:
+  // Returns true if all repeated keys had one value. Called at the end.
+  bool finish() {
+    for (const Repeated& repeated : repeated_) {
+      if (*repeated.last == repeated.first) continue;
+      return refuse(fmt::format("the key {} occurs twice, with {} and with {}",
+                                describe_json(repeated.key), describe_json(repeated.first),
+                                describe_json(*repeated.last)));
+    }
+    return true;
+  }
+
+ private:
+  struct Repeated {
+    std::string key;
+    json first;
+    const json* last;
+  };
+  // The nodes of an object stay where they are, so the address of a value is that of the last one.
+  bool repeat_key(const std::string& key, json& value) override {
+    if (repeated_.size() == kMaxRepeated) return refuse_key(key);
+    repeated_.push_back({key, std::move(value), &value});
+    return true;
+  }
+
+  // Bounds the memory of a hostile file.
+  static constexpr size_t kMaxRepeated = 100;
+  std::vector<Repeated> repeated_;
+};
+
+// Returns the number of bytes of the string that begins at `at`, with its quotes.
+size_t string_length(std::string_view text, size_t at) {
+  size_t end = at + 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return std::min(end + 1, text.size()) - at;
+}
+
+// Returns the number that begins at `at` and that JSON does not know, or an empty text.
+std::string_view number_not_in_json(std::string_view text, size_t at) {
+  for (const std::string_view number : kNotInJson) {
+    if (text.substr(at).starts_with(number)) return number;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string strict_json(std::string_view text) {
+  if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos) return std::string(text);
+  std::string strict;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view number = number_not_in_json(text, at);
+    const size_t length = !number.empty()   ? number.size()
+                          : text[at] == '"' ? string_length(text, at)
+                                            : 1;
+    if (number.empty())
+      strict += text.substr(at, length);
+    else
+      strict += fmt::format(R"({{"{}":"{}"}})", kFloatKey, number);
+    at += length;
+  }
+  return strict;
+}
 
 // The text is parsed through events, which need no recursion.
 Result<json> parse_json(std::string_view text, const std::string& source) {
-  JsonBuilder builder;
-  if (!json::sax_parse(text, &builder)) {
+  FileBuilder builder;
+  if (!json::sax_parse(text, &builder) || !builder.finish()) {
     return fail("{}: malformed JSON: {}", source, builder.error());
   }
   return std::move(builder.value());
@@ -34,11 +105,15 @@ Result<json> parse_json_object(std::string_view text, const std::string& source)
 
 Result<json> read_json_object(const std::filesystem::path& path, int64_t max_bytes) {
   NMM_ASSIGN(const std::string text, read_text_file(path, max_bytes));
-  return parse_json_object(text, path.string());
+  auto value = parse_json_object(strict_json(text), path.string());
+  if (!value.ok()) return explain_parse_error(value.error(), text, path.string());
+  return value;
 }
 
 // Descriptions are short and contain no control characters.
 std::string describe_json(const json& value) {
+  if (value.is_object() && value.size() == 1 && value.contains(kFloatKey))
+    return describe_json(value.front());
   if (value.is_object()) return fmt::format("an object of {}", value.size());
   if (value.is_array()) return fmt::format("an array of {}", value.size());
   if (!value.is_string()) return value.dump();
@@ -64,6 +139,15 @@ Result<std::optional<int64_t>> JsonFields::integer(const std::string& key) const
                                                 : value->is_number_integer();
   if (!fits) return wrong(key, "an integer");
   return std::optional(value->get<int64_t>());
+}
+
+Result<std::optional<int64_t>> JsonFields::whole_number(const std::string& key) const {
+  constexpr double kExact = int64_t{1} << 53;
+  const json* value = find(key);
+  if (value == nullptr || !value->is_number_float()) return integer(key);
+  const double number = value->get<double>();
+  if (std::trunc(number) != number || std::abs(number) >= kExact) return wrong(key, "an integer");
+  return std::optional(static_cast<int64_t>(number));
 }
 
 Result<std::string> JsonFields::required_string(const std::string& key) const {

@@ -17,11 +17,17 @@ namespace neuronmm::io {
 // The indentation of config.json, which is that of transformers.
 inline constexpr int kConfigIndent = 2;
 
-// Parses a text. Fails on malformed text, duplicate keys, and nesting so deep that recursion over
-// the value could exhaust the stack. `source` begins every message.
+// Returns the text as strict JSON. Hugging Face's libraries read and write their files with
+// Python's json module, which also knows NaN, Infinity and -Infinity. Such a number becomes the
+// object
+// {"__float__": "NaN"}, which is how transformers spells it and reads it, too. A text without such
+// numbers is returned as it is. Texts that are no JSON stay none.
+std::string strict_json(std::string_view text);
+// Parses a text. Fails on malformed text, keys that occur twice with different values, and nesting
+// so deep that recursion over the value could exhaust the stack. `source` begins every message.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& source);
 // Parse a text that must be an object. The second function reads it from a file of at most
-// `max_bytes`.
+// `max_bytes` that Python may have written (see strict_json).
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& source);
 Result<nlohmann::json> read_json_object(const std::filesystem::path& path, int64_t max_bytes);
 
@@ -37,6 +43,8 @@ class JsonFields {
   // Returns null if the field is missing or null.
   const nlohmann::json* find(const std::string& key) const;
   Result<std::optional<int64_t>> integer(const std::string& key) const;
+  // Returns the same, but also reads a float without a fraction, such as 1e6, below 2^53.
+  Result<std::optional<int64_t>> whole_number(const std::string& key) const;
   Result<std::optional<double>> number(const std::string& key) const;
   Result<std::optional<bool>> boolean(const std::string& key) const;
   Result<std::optional<std::string>> string(const std::string& key) const;

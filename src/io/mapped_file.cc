@@ -13,12 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/mistaken_files.h"
+
 namespace neuronmm::io {
 namespace {
-
-Error open_error(const std::filesystem::path& path, int code) {
-  return fail("{}: cannot be read: {}", path.string(), std::generic_category().message(code));
-}
 
 // The mappings that the handler of SIGBUS searches. The handler may run on any thread at any time,
 // so the table has a fixed size and no locks. If the table is full, the message does not name the

@@ -9,6 +9,7 @@
 #include "io/folder_writer.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
+#include "io/mistaken_files.h"
 #include "io/quantization.h"
 #include "io/rope_scaling.h"
 #include "io/text_file.h"
@@ -29,7 +30,7 @@ constexpr int64_t kMaxTokenId = std::numeric_limits<int32_t>::max();
 // Reads a size in [1, maximum]. A missing field gives `otherwise`, or an error if there is none.
 Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int64_t maximum,
                           std::optional<int64_t> otherwise = {}) {
-  NMM_ASSIGN(const auto given, fields.integer(key));
+  NMM_ASSIGN(const auto given, fields.whole_number(key));
   if (!given && !otherwise) return fields.missing(key);
   const int64_t size = given.value_or(otherwise.value_or(0));
   if (size < 1 || size > maximum)
@@ -96,7 +97,9 @@ Status read_sizes(const JsonFields& fields, const json& document, ModelConfig& c
 // Refuses what changes the computation in a way that is not implemented.
 Status refuse_unsupported(const JsonFields& fields) {
   NMM_ASSIGN(const auto activation, fields.string("hidden_act"));
-  if (activation.value_or("silu") != "silu") return fields.wrong("hidden_act", "\"silu\"");
+  // Two names of one function, as in transformers.
+  if (activation && *activation != "silu" && *activation != "swish")
+    return fields.wrong("hidden_act", "\"silu\" or \"swish\"");
   NMM_ASSIGN(const auto mlp_bias, fields.boolean("mlp_bias"));
   if (mlp_bias.value_or(false))
     return fail("{}: \"mlp_bias\": biases in the MLP are not supported", fields.source());
@@ -180,8 +183,9 @@ Status read_sliding_window(const JsonFields& fields, const json& document, Model
   return {};
 }
 
-// Some files have negative ids for "none". They are refused, because a token of such an id would be
-// read out of bounds.
+// Some files have a negative id for "none".
+bool is_none(const json& id) { return id.is_number_integer() && !id.is_number_unsigned(); }
+
 Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& key,
                                  const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxTokenId)
@@ -192,13 +196,14 @@ Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& ke
 
 // The field eos_token_id is one id or a list.
 Status read_special_tokens(const JsonFields& fields, ModelConfig& config) {
-  if (const json* bos = fields.find("bos_token_id")) {
+  if (const json* bos = fields.find("bos_token_id"); bos != nullptr && !is_none(*bos)) {
     NMM_ASSIGN(config.bos_token_id, checked_token_id(fields, "bos_token_id", *bos));
   }
   const json* eos = fields.find("eos_token_id");
   if (eos == nullptr) return {};
   const json list = eos->is_array() ? *eos : json::array({*eos});
   for (const json& value : list) {
+    if (is_none(value)) continue;
     NMM_ASSIGN(const int64_t id, checked_token_id(fields, "eos_token_id", value));
     config.eos_token_ids.push_back(id);
   }
@@ -245,9 +250,11 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& config_json) {
   if (config_json.has_parent_path()) NMM_TRY(require_folder(config_json.parent_path()));
   NMM_TRY(refuse_gguf(config_json, "a model folder or its config.json"));
-  NMM_TRY(refuse_gguf_instead_of(config_json));
+  NMM_TRY(refuse_missing(config_json));
   NMM_ASSIGN(const std::string text, read_text_file(config_json, kMaxConfigBytes));
-  return parse(text, config_json.string());
+  auto config = parse(strict_json(text), config_json.string());
+  if (!config.ok()) return explain_parse_error(config.error(), text, config_json.string());
+  return config;
 }
 
 }  // namespace neuronmm::io

@@ -1,5 +1,7 @@
 #include "io/model_folder.h"
 
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +33,88 @@ bool is_table(const Checkpoint& checkpoint, const std::string& name, const Model
          found->second.shape == Shape{config.vocab_size, config.hidden_size};
 }
 
+// Returns the layers that have tensors which a forward pass reads. Old exports have rotary
+// frequencies in each layer. A layer with an "eh_proj" predicts several tokens at once; it follows
+// the layers of the model and is ignored, as transformers does.
+std::set<int64_t> layers_of(const Checkpoint& checkpoint) {
+  std::set<int64_t> layers, of_several_tokens;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const auto layer = layer_of(name);
+    if (!layer || name.ends_with(".rotary_emb.inv_freq")) continue;
+    layers.insert(*layer);
+    if (name.ends_with(".eh_proj.weight")) of_several_tokens.insert(*layer);
+  }
+  for (const int64_t layer : of_several_tokens) layers.erase(layer);
+  return layers;
+}
+
+Status check_layers(const ModelConfig& config, const Checkpoint& checkpoint) {
+  const std::set<int64_t> layers = layers_of(checkpoint);
+  const int64_t expected = config.num_hidden_layers;
+  if (layers.empty()) return {};
+  if (*layers.rbegin() >= expected)
+    return fail(
+        "{}: config.json has num_hidden_layers {}, but the weights have layers up to number {} "
+        "({} layers); one of the two belongs to another model",
+        checkpoint.folder().string(), expected, *layers.rbegin(), layers.size());
+  if (std::ssize(layers) == expected) return {};
+  int64_t missing = 0;
+  while (layers.contains(missing)) ++missing;
+  return fail(
+      "{}: config.json has num_hidden_layers {}, but the weights have {} layers: layer {} is "
+      "missing (an incomplete download?)",
+      checkpoint.folder().string(), expected, layers.size(), missing);
+}
+
+Status check_rows(const ModelConfig& config, const Checkpoint& checkpoint) {
+  for (const char* name : {"model.embed_tokens.weight", "embed_tokens.weight", kHead}) {
+    const auto found = checkpoint.tensors().find(name);
+    if (found == checkpoint.tensors().end() || found->second.shape.size() != 2) continue;
+    const int64_t rows = found->second.rows();
+    if (rows == config.vocab_size) continue;
+    return fail("{}: config.json has vocab_size {}, but {} has {} rows",
+                checkpoint.folder().string(), config.vocab_size, name, rows);
+  }
+  return {};
+}
+
+// No architecture that is read has such a bias, and without it the model would be another one.
+Status refuse_biases(const Checkpoint& checkpoint) {
+  for (const char* name : {"lm_head.bias", "model.norm.bias", "norm.bias"}) {
+    if (checkpoint.has(name))
+      return fail("{}: tensor {:?}: biases of the last norm and of the LM head are not supported",
+                  checkpoint.folder().string(), name);
+  }
+  return {};
+}
+
+// Recognizes weights of other programs whose config.json does not tell.
+Status refuse_other_weights(const Checkpoint& checkpoint) {
+  constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
+      {".lora_A.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
+      {".lora_A.default.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
+      {".qweight", "weights of GPTQ or AWQ; use the original model with float weights"},
+      {".weight_packed", "weights of compressed-tensors; use the original model"},
+      {".weight_scale_inv", "weights of 8-bit floats; use the original model or dequantize it"},
+      {".SCB", "weights of bitsandbytes; use the original model with float weights"}};
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    for (const auto& [ending, text] : kEndings) {
+      if (name.ends_with(ending))
+        return fail("{}: tensor {:?}: expected weights as transformers writes them, found {}",
+                    checkpoint.folder().string(), name, text);
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint) {
+  NMM_TRY(refuse_other_weights(checkpoint));
+  NMM_TRY(check_layers(config, checkpoint));
+  NMM_TRY(check_rows(config, checkpoint));
+  return refuse_biases(checkpoint);
+}
 
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
   if (config.tie_word_embeddings || config.quantization) return;
@@ -51,6 +134,7 @@ void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
 Result<ModelFolder> open_model(const fs::path& folder) {
   NMM_ASSIGN(auto config, ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(auto checkpoint, Checkpoint::open(folder));
+  NMM_TRY(check_agreement(config, checkpoint));
   tie_twins(config, checkpoint);
   return ModelFolder{std::move(config), std::move(checkpoint)};
 }

@@ -21,7 +21,12 @@ struct ModelFolder {
   Checkpoint checkpoint;
 };
 
-// Opens the folder. Fails like ModelConfig::load and Checkpoint::open.
+// Fails if config.json and the weights contradict each other: other numbers of layers or of rows of
+// the vocabulary's tables, or weights of another program. The error names both numbers. Readers of
+// single tensors compare all other shapes.
+Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint);
+
+// Opens the folder. Fails like ModelConfig::load, Checkpoint::open and check_agreement.
 Result<ModelFolder> open_model(const std::filesystem::path& folder);
 
 // Ties a model whose config and checkpoint are opened already, as open_model() does.

@@ -65,12 +65,34 @@ nlohmann::ordered_json format_json(const LowBitFormat& format) {
   return {{"bits", format.bits}, {"group_size", format.group}};
 }
 
-// Another quant_method means another kind of int8 or int4, which must not be taken for ours.
+// Another quant_method means another kind of int8 or int4, which must not be taken for ours. Older
+// entries of bitsandbytes have no quant_method.
 Status check_method(const JsonFields& fields) {
-  NMM_ASSIGN(const auto method, fields.string("quant_method"));
+  NMM_ASSIGN(auto method, fields.string("quant_method"));
+  const auto is_true = [&](const char* key) {
+    const json* value = fields.find(key);
+    return value != nullptr && *value == true;
+  };
+  if (!method && (is_true("load_in_8bit") || is_true("load_in_4bit"))) method = "bitsandbytes";
   if (!method) return fields.missing("quant_method");
   if (*method == kMethod) return {};
-  return fields.wrong("quant_method", "\"neuronmm\" (weights that `neuronmm quantize` writes)");
+  return fail(
+      "{}: \"quant_method\": expected \"neuronmm\" (weights that `neuronmm quantize` writes), "
+      "found {:?}; use the original model with float weights, and round it with `neuronmm "
+      "quantize`",
+      fields.source(), *method);
+}
+
+// Refuses the weights of mlx-lm, whose config has their bits under a key of its own.
+Status refuse_mlx(const JsonFields& config_fields) {
+  NMM_ASSIGN(const auto entry, find_object(config_fields, "quantization"));
+  if (!entry) return {};
+  const json* bits = entry->find("bits");
+  if (bits == nullptr) return {};
+  return fail(
+      "{}: weights of MLX in {} bits, which are not read here; use the original model, or make "
+      "floats of them: mlx_lm.convert --hf-path DIR --mlx-path NEW --dequantize",
+      entry->source(), describe_json(*bits));
 }
 
 // Returns the part of the name from "layers." on, or the whole name if it has no such part.
@@ -122,6 +144,7 @@ std::string quantization_text(const Quantization& quantization) {
 
 Result<std::optional<Quantization>> read_quantization(const JsonFields& config_fields) {
   std::optional<Quantization> found;
+  NMM_TRY(refuse_mlx(config_fields));
   NMM_ASSIGN(const auto older, find_object(config_fields, kOlderKey));
   if (older) {
     NMM_TRY(check_method(*older));

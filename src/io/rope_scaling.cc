@@ -36,8 +36,7 @@ Result<std::optional<double>> read_optional(const JsonFields& fields, const std:
 
 // As in transformers, a value in the config itself (Phi-3 has it there) takes precedence over one
 // in "rope_scaling".
-Result<double> read_original_context(const RopeFields& fields,
-                                     std::optional<double> otherwise = {}) {
+Result<double> read_original_context(const RopeFields& fields, double otherwise) {
   const std::string key = "original_max_position_embeddings";
   const bool in_config = fields.config.find(key) != nullptr;
   return (in_config ? fields.config : fields.scaling)
@@ -54,15 +53,15 @@ Status read_scaling(const RopeFields& fields, DynamicRopeScaling& dynamic, RopeC
   return {};
 }
 
-// All four fields must be there, because they have no defaults.
-Status read_scaling(const RopeFields& fields, Llama3RopeScaling& llama3, RopeConfig&) {
+Status read_scaling(const RopeFields& fields, Llama3RopeScaling& llama3, RopeConfig& config) {
   const JsonFields& rope = fields.scaling;
   NMM_ASSIGN(llama3.factor, rope.number_in("factor", 1.0, kLargestFactor));
   NMM_ASSIGN(llama3.low_freq_factor,
              rope.number_in("low_freq_factor", kLeastFactor, kLargestFactor));
   NMM_ASSIGN(llama3.high_freq_factor,
              rope.number_in("high_freq_factor", kLeastFactor, kLargestFactor));
-  NMM_ASSIGN(llama3.original_max_position_embeddings, read_original_context(fields));
+  const auto positions = static_cast<double>(config.max_position_embeddings);
+  NMM_ASSIGN(llama3.original_max_position_embeddings, read_original_context(fields, positions));
   if (llama3.low_freq_factor >= llama3.high_freq_factor)
     return fail("{}: expected low_freq_factor < high_freq_factor, found {} and {}", rope.source(),
                 llama3.low_freq_factor, llama3.high_freq_factor);
@@ -135,6 +134,12 @@ Status read_scaling_into(const RopeFields& fields, RopeConfig& config) {
   return {};
 }
 
+// Returns whether the config has the field, and it is no empty object or list.
+bool has_content(const JsonFields& fields, const std::string& key) {
+  const json* value = fields.find(key);
+  return value != nullptr && !value->empty();
+}
+
 // Refuses what the four supported architectures do not have and what would be computed differently.
 Status refuse_unsupported_rope(const JsonFields& rope, const json& object) {
   NMM_ASSIGN(const auto rotary_factor, rope.number("partial_rotary_factor"));
@@ -166,10 +171,10 @@ Result<RopeConfig> read_rope(const JsonFields& fields, int64_t head_dim,
   RopeConfig config;
   config.max_position_embeddings = max_position_embeddings;
   NMM_ASSIGN(config.theta, fields.number_in("rope_theta", 1.0, kLargestTheta, config.theta));
-  const bool is_new = fields.find("rope_parameters") != nullptr;
-  const std::string key = is_new ? "rope_parameters" : "rope_scaling";
+  // As in transformers, "rope_scaling" takes precedence unless it is empty.
+  const std::string key = has_content(fields, "rope_scaling") ? "rope_scaling" : "rope_parameters";
+  if (!has_content(fields, key)) return config;
   const json* value = fields.find(key);
-  if (value == nullptr) return config;
   if (!value->is_object()) return fields.wrong(key, "an object");
   const JsonFields rope(*value, fmt::format("{}: \"{}\"", fields.source(), key));
   NMM_TRY(refuse_unsupported_rope(rope, *value));
@@ -177,7 +182,8 @@ Result<RopeConfig> read_rope(const JsonFields& fields, int64_t head_dim,
   // Older configs call the field "type".
   const std::string type_key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
   NMM_ASSIGN(const auto type, rope.string(type_key));
-  if (!type && !is_new) return rope.missing("rope_type");
+  // Without a type there is no scaling, and then nothing may ask for one.
+  if (!type && rope.find("factor") != nullptr) return rope.missing("rope_type");
   NMM_TRY(
       read_scaling_of_type(type.value_or("default"), type_key, {rope, fields, head_dim}, config));
   return config;

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
 
+#include "io/json_builder.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
+#include "io/mistaken_files.h"
 
 namespace neuronmm::io {
 namespace {
@@ -22,8 +24,6 @@ constexpr uint64_t kLengthBytes = sizeof(uint64_t);
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kIncomplete = "(an incomplete download?)";
-// The text that a clone without Git LFS leaves in place of a large file.
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
 // A tensor of the header, before its place in the file was checked.
 struct UncheckedTensor {
@@ -36,17 +36,18 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Returns the text of the header, whose length is in the first eight bytes. Two usual kinds of
-// wrong files have their own messages: a pointer of Git LFS and an incomplete download.
+// Returns the text of the header, whose length is in the first eight bytes.
 Result<std::string_view> header_text(std::span<const std::byte> bytes, const std::string& source) {
-  if (as_text(bytes).starts_with(kLfsPointer))
-    return fail("{}: expected a safetensors file, found a Git LFS pointer (run git lfs pull)",
-                source);
   if (bytes.size() < kLengthBytes)
     return fail("{}: expected at least {} bytes, found {} {}", source, kLengthBytes, bytes.size(),
                 kIncomplete);
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
+  const bool begins_json = bytes.size() > kLengthBytes && bytes[kLengthBytes] == std::byte{'{'};
+  if (length > kMaxHeaderBytes || (!begins_json && bytes.size() > kLengthBytes)) {
+    const std::string found = describe_mistaken_file(bytes);
+    if (!found.empty()) return fail("{}: expected a safetensors file, found {}", source, found);
+  }
   if (length > kMaxHeaderBytes)
     return fail("{}: header length: expected at most {} bytes, found {} (not a safetensors file?)",
                 source, kMaxHeaderBytes, length);
@@ -54,6 +55,16 @@ Result<std::string_view> header_text(std::span<const std::byte> bytes, const std
     return fail("{}: the header ends at byte {}, the file already at byte {} {}", source,
                 kLengthBytes + length, bytes.size(), kIncomplete);
   return as_text(bytes.subspan(kLengthBytes, length));
+}
+
+// Parses the header, in which no key may occur twice.
+Result<json> parse_header(std::string_view text, const std::string& source) {
+  JsonBuilder builder;
+  if (!json::sax_parse(text, &builder))
+    return fail("{}: malformed JSON: {}", source, builder.error());
+  if (!builder.value().is_object())
+    return fail("{}: expected a JSON object, found {}", source, describe_json(builder.value()));
+  return std::move(builder.value());
 }
 
 // Reads the metadata, which may contain only strings according to the format.
@@ -196,7 +207,7 @@ void SafetensorsFile::release_pages() const {
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
                                                const std::string& source) {
   NMM_ASSIGN(const std::string_view text, header_text(bytes, source));
-  NMM_ASSIGN(const json header, parse_json_object(text, source + ": header"));
+  NMM_ASSIGN(const json header, parse_header(text, source + ": header"));
   SafetensorsFile file;
   std::vector<UncheckedTensor> tensors;
   for (const auto& [name, value] : header.items()) {

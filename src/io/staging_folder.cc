@@ -116,9 +116,14 @@ Result<StagingFolder> StagingFolder::create(const fs::path& path) {
   fs::create_directories(path.parent_path(), error);
   if (error) return cannot("created", path.parent_path(), error.value());
   while (true) {
-    if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return cannot("created", path, errno);
-    NMM_ASSIGN(auto folder, find(path));
-    if (folder) return *std::move(folder);
+    const bool made = mkdir(path.c_str(), 0777) == 0;
+    if (!made && errno != EEXIST) return cannot("created", path, errno);
+    auto folder = find(path);
+    if (!folder.ok()) {
+      if (made) rmdir(path.c_str());
+      return folder.error();
+    }
+    if (*folder) return *std::move(*folder);
   }
 }
 
@@ -160,6 +165,8 @@ Result<bool> StagingFolder::belongs_to_this_program() const {
   if (error) return cannot("read", path_, error.value());
   return true;
 }
+
+Status StagingFolder::remove_model() const { return delete_all(model()); }
 
 // The marker is removed last, before the folder itself. As long as anything else is left, the next
 // run knows that the folder is ours.

@@ -49,6 +49,8 @@ class StagingFolder {
   // is_committed(out) tells whether it did, even to another process after this one was killed.
   Status mark_commit() const;
   bool is_committed(const std::filesystem::path& out) const;
+  // Removes model().
+  Status remove_model() const;
   // Removes the folder and all that this program puts into it. Other files in it stay.
   Status remove() const;
 

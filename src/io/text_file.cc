@@ -14,6 +14,7 @@
 #include "base/interrupt.h"
 #include "io/atomic_file.h"
 #include "io/gguf.h"
+#include "io/mistaken_files.h"
 
 namespace neuronmm::io {
 namespace {
@@ -69,7 +70,7 @@ Result<std::string> read_all(int descriptor, const std::string& name, int64_t ma
 // O_NONBLOCK makes opening a pipe return at once, so that its type can be checked.
 Result<int> open_to_read(const fs::path& path, struct stat& status) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return read_error(path.string(), errno);
+  if (descriptor < 0) return open_error(path, errno);
   if (fstat(descriptor, &status) == 0) return descriptor;
   const int code = errno;
   close(descriptor);

@@ -46,26 +46,45 @@ Result<Architecture> find_architecture(const JsonFields& fields, const std::stri
               fmt::join(known, ", "));
 }
 
+// Returns the class with an LM head for the class without one, as "LlamaForCausalLM" for
+// "LlamaModel". transformers opens folders of both with both.
+std::string with_head(const std::string& class_name) {
+  constexpr std::string_view kModel = "Model";
+  if (!class_name.ends_with(kModel) || class_name.starts_with(kOurClass)) return class_name;
+  return class_name.substr(0, class_name.size() - kModel.size()) + std::string(kCausalLM);
+}
+
 }  // namespace
 
 std::string_view architecture_name(Architecture architecture) {
   return names_of(architecture).class_name;
 }
 
-// Class names say exactly what computes the model. "model_type" is for files that leave them out.
+// Class names say exactly what computes the model. "model_type", from which transformers chooses
+// the class, is for files that leave them out. A file must not name two models.
 Result<Architecture> read_architecture(const JsonFields& fields) {
-  const json* list = fields.find("architectures");
-  if (list != nullptr && !(list->is_array() && list->empty())) {
-    if (!list->is_array() || !list->front().is_string())
-      return fields.wrong("architectures", "a list of class names");
-    return find_architecture(fields, "architectures", list->front().get<std::string>(), kOurClass,
-                             &ArchitectureNames::class_name);
-  }
   NMM_ASSIGN(const auto model_type, fields.string("model_type"));
-  if (!model_type)
-    return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
-  return find_architecture(fields, "model_type", *model_type, kOurType,
-                           &ArchitectureNames::model_type);
+  const json* list = fields.find("architectures");
+  if (list == nullptr || (list->is_array() && list->empty())) {
+    if (!model_type)
+      return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
+    return find_architecture(fields, "model_type", *model_type, kOurType,
+                             &ArchitectureNames::model_type);
+  }
+  if (!list->is_array() || !list->front().is_string())
+    return fields.wrong("architectures", "a list of class names");
+  const std::string name = with_head(list->front().get<std::string>());
+  NMM_ASSIGN(
+      const Architecture architecture,
+      find_architecture(fields, "architectures", name, kOurClass, &ArchitectureNames::class_name));
+  if (!model_type) return architecture;
+  const auto of_type = find_architecture(fields, "model_type", *model_type, kOurType,
+                                         &ArchitectureNames::model_type);
+  if (of_type.ok() && *of_type != architecture)
+    return fail(
+        "{}: \"architectures\" is {}, but \"model_type\" is {:?}; expected names of one model",
+        fields.source(), list->front().dump(), *model_type);
+  return architecture;
 }
 
 // The model_type must be our own. For every type that it knows, transformers runs its own class,

@@ -70,7 +70,8 @@ bool has_unfinished_work(const fs::path& work) {
     if (entry->is_directory(error) || is_temporary_name(name)) continue;
     if (name != kWorkSettingsName) return true;
   }
-  return false;
+  // A folder that cannot be read may hold work.
+  return error && error != std::errc::no_such_file_or_directory;
 }
 
 std::optional<std::string> changed_input(const fs::path& work) {

@@ -14,7 +14,8 @@ namespace neuronmm::io {
 // The file of a work folder that holds the settings of the run as a JSON object.
 inline constexpr const char* kWorkSettingsName = "settings.json";
 
-// Returns whether the work folder holds any file except the settings.
+// Returns whether the work folder holds any file except the settings. A folder that cannot be read
+// counts as one that does.
 bool has_unfinished_work(const std::filesystem::path& work);
 
 // Returns a difference between the settings of the work folder and the JSON object `now`, such as

@@ -4,6 +4,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "model/end_tokens.h"
 
 namespace neuronmm::model {
 namespace {
@@ -214,8 +215,29 @@ void apply_generation_config(const io::GenerationConfig& generation_config,
 
 std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
                                     const io::ModelConfig& config) {
-  if (generation_config.eos_token_ids) return *generation_config.eos_token_ids;
-  return {config.eos_token_ids.begin(), config.eos_token_ids.end()};
+  std::vector<TokenId> stops(config.eos_token_ids.begin(), config.eos_token_ids.end());
+  if (generation_config.eos_token_ids) stops = *generation_config.eos_token_ids;
+  // The model never writes other ids.
+  std::erase_if(stops, [&](TokenId id) { return id >= config.vocab_size; });
+  return stops;
+}
+
+std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
+                                    const io::ModelConfig& config,
+                                    const text::Tokenizer& tokenizer) {
+  std::vector<TokenId> stops = stop_tokens_of(generation_config, config);
+  if (!stops.empty() || generation_config.eos_token_ids) return stops;
+  const auto add = [&](int64_t id) {
+    const bool known = std::ranges::find(stops, id) != stops.end();
+    if (!known && id < config.vocab_size) stops.push_back(static_cast<TokenId>(id));
+  };
+  if (tokenizer.eos_id()) add(*tokenizer.eos_id());
+  const auto find = [&](std::string_view text) -> std::optional<int64_t> {
+    const auto id = tokenizer.token_to_id(text);
+    return id && tokenizer.is_special(*id) ? id : std::nullopt;
+  };
+  for (const int64_t id : recognized_end_tokens(find)) add(id);
+  return stops;
 }
 
 }  // namespace neuronmm::model

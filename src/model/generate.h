@@ -13,6 +13,7 @@
 #include "model/continuation.h"
 #include "model/prompt_cache.h"
 #include "model/transformer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::model {
 
@@ -60,8 +61,13 @@ void apply_generation_config(const io::GenerationConfig& generation_config,
 
 // Returns eos_token_id of generation_config.json, or that of config.json if the former has none.
 // The former is newer and lists all tokens that end a turn; the latter often has the end-of-text
-// token only.
+// token only. Ids outside the vocabulary are left out.
 std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
                                     const io::ModelConfig& config);
+// Returns the same. If neither file names an end, returns those that the vocabulary shows: the
+// tokenizer's eos_token and the special tokens of model/end_tokens.h.
+std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
+                                    const io::ModelConfig& config,
+                                    const text::Tokenizer& tokenizer);
 
 }  // namespace neuronmm::model

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/generate.h"
@@ -90,9 +91,7 @@ class TextWriter {
     for (size_t i = 0; i < sequences.size(); ++i) {
       const Generation& generation = generations[i];
       if (generation.stop == Generation::Stop::kInterrupted) {
-        return interrupted_error(
-            fmt::format("{} of {} sequences that the model writes are kept and can be resumed",
-                        first, total()));
+        return interrupted_error(fmt::format("{} of {} sequences are written", first, total()));
       }
       sequences[i].insert(sequences[i].end(), generation.tokens.begin(), generation.tokens.end());
     }
@@ -126,10 +125,10 @@ Result<Sequences> self_generated(const SelfGeneration& wanted, const fs::path& w
     found = std::min(found + kTogether, writer.total());
   }
   if (found > 0 && found < writer.total()) {
-    progress.print("the model writes: " +
+    progress.print(std::string(task::kWritingText) + ": " +
                    found_text(found, writer.total(), "sequence", "sequences"));
   }
-  progress.start("the model writes", writer.total() * wanted.length, found * wanted.length);
+  progress.start(task::kWritingText, writer.total() * wanted.length, found * wanted.length);
   for (int64_t first = 0; first < writer.total(); first += kTogether) {
     const int64_t count = std::min(kTogether, writer.total() - first);
     const fs::path path = batch_path(work, first);

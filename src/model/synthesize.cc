@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "io/folder_writer.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
@@ -153,7 +154,7 @@ Status write_folder(const io::ModelConfig& config, const std::string& config_tex
   for (const io::TensorSpec& spec : specs) total += io::size_bytes(spec);
   NMM_TRY(io::check_space(folder, total));
   const std::vector<io::Shard> shards = io::plan_shards(specs);
-  progress.start("tensors", static_cast<int64_t>(specs.size()));
+  progress.start(task::kWriting, static_cast<int64_t>(specs.size()));
   Synthesizer synthesizer(config, seed, progress);
   for (const io::Shard& shard : shards) NMM_TRY(synthesizer.write_shard(folder, shard));
   if (shards.size() > 1)
@@ -166,7 +167,8 @@ Status write_folder(const io::ModelConfig& config, const std::string& config_tex
 }  // namespace
 
 Status synthesize(const io::ModelConfig& config, const fs::path& config_json, const fs::path& out,
-                  bool force, uint64_t seed, Progress& progress) {
+                  bool force, uint64_t seed, Progress& progress,
+                  const io::BeforeOutput<>& before_output) {
   using io::FolderWriter;
   if (config.quantization) {
     return fail(
@@ -177,10 +179,9 @@ Status synthesize(const io::ModelConfig& config, const fs::path& config_json, co
   NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json, io::kMaxConfigBytes));
   NMM_ASSIGN(FolderWriter writer,
              FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
-  const Status written = write_folder(config, config_text, writer.staging(), seed, progress);
-  if (written.ok()) return writer.commit();
-  const Status discarded = writer.discard();  // if this fails, the next run removes the rest
-  return written;
+  NMM_TRY(write_folder(config, config_text, writer.staging(), seed, progress));
+  if (before_output) NMM_TRY(before_output());
+  return writer.commit();
 }
 
 }  // namespace neuronmm::model

@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "io/folder_writer.h"
 #include "io/model_config.h"
 
 namespace neuronmm::model {
@@ -17,6 +18,7 @@ namespace neuronmm::model {
 // `config_json`. `force` replaces an existing model folder. If the function fails or is
 // interrupted, it leaves nothing behind.
 Status synthesize(const io::ModelConfig& config, const std::filesystem::path& config_json,
-                  const std::filesystem::path& out, bool force, uint64_t seed, Progress& progress);
+                  const std::filesystem::path& out, bool force, uint64_t seed, Progress& progress,
+                  const io::BeforeOutput<>& before_output = {});
 
 }  // namespace neuronmm::model

@@ -43,6 +43,26 @@ TEST_F(NkiCommand, ReportsASavedTrace) {
   EXPECT_EQ(json("t.json")["traceEvents"].size(), 1 + 2 * (4 + 16) + 8);
 }
 
+// What a living process locks stays, and so do files and folders of others with similar names.
+TEST_F(NkiCommand, TemporaryFoldersOfKilledRunsAreRemoved) {
+  const fs::path temporary = path("tmp");
+  fs::create_directories(temporary / "neuronmm-nki-killed");
+  fs::create_directories(temporary / "neuronmm-nki-locked");
+  fs::create_directories(temporary / "neuronmm-nki-notes1");
+  fs::create_directories(temporary / "neuronmm-nki-mine");
+  std::ofstream(temporary / "neuronmm-nki-killed/kernel.trace") << "half";
+  std::ofstream(temporary / "neuronmm-nki-notes1/thesis.tex") << "mine";
+  std::ofstream(temporary / "neuronmm-nki-afile1") << "mine";
+  expect(neuronmm(from("matmul"), "TMPDIR='" + temporary.string() + "' flock '" +
+                                      (temporary / "neuronmm-nki-locked").string() + "'"),
+         0, {"latency"});
+  EXPECT_FALSE(fs::exists(temporary / "neuronmm-nki-killed"));
+  for (const char* name : {"locked", "notes1", "mine", "afile1"}) {
+    EXPECT_TRUE(fs::exists(temporary / (std::string("neuronmm-nki-") + name))) << name;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(temporary), fs::directory_iterator()), 4);
+}
+
 TEST_F(NkiCommand, ATraceIsSimulatedOnAnotherDevice) {
   const std::string out = path("out.json");
   expect(neuronmm(from("matmul") + "--device trn1 --json " + out), 0, {"trn1 (NeuronCore-v2)"});

@@ -178,7 +178,7 @@ TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
   expect(neuronmm(quantize + " --dequantize"), 1, {"out", "exists"});
   fs::remove(out);
   fs::create_directories(out + ".floats/of somebody else");
-  expect(neuronmm(quantize + " --dequantize"), 1, {"out.floats", "in the way"});
+  expect(neuronmm(quantize + " --dequantize"), 1, {"out.floats", "other files", "delete or rename"});
   EXPECT_TRUE(fs::exists(out + ".floats/of somebody else"));
   fs::remove_all(out + ".floats");
   EXPECT_FALSE(fs::exists(out));

@@ -40,7 +40,7 @@ TEST_F(TuneCommand, ShowsTheBestAndWhyTheOthersLost) {
   const Outcome first = neuronmm(small("--device trn1 --top 3 --json " + path("t.json")));
   expect(first, 0,
          {"simulated (no Trainium was used)", "xuv 200,256,128,700 trn1 bf16 fp32", "fit into SBUF",
-          "PE bound", "compulsory", "why the others lost", "waiting", "closest: BM="});
+          "Tensor bound", "compulsory", "why the others lost", "waiting", "closest: BM="});
   EXPECT_EQ(first.output.find("1/0"), std::string::npos);
   const Json report = json("t.json");
   ASSERT_EQ(report["best"].size(), 3u);

@@ -57,6 +57,29 @@ TEST(InterruptDeathTest, SigtermIsNotForgotten) {
   EXPECT_EXIT(terminate_and_take_back(), testing::ExitedWithCode(7), "");
 }
 
+// A terminal that is closed may send SIGHUP more than once, and the first one is being obeyed.
+void hang_up_twice() {
+  install_interrupt_handler();
+  std::raise(SIGHUP);
+  std::raise(SIGHUP);
+  _exit(interrupted() && !forget_interrupt() ? 7 : 1);
+}
+
+TEST(InterruptDeathTest, HangingUpInterrupts) {
+  EXPECT_EXIT(hang_up_twice(), testing::ExitedWithCode(7), "");
+}
+
+void hang_up_under_nohup() {
+  std::signal(SIGHUP, SIG_IGN);
+  install_interrupt_handler();
+  std::raise(SIGHUP);
+  _exit(interrupted() ? 1 : 7);
+}
+
+TEST(InterruptDeathTest, NohupKeepsTheProgramRunning) {
+  EXPECT_EXIT(hang_up_under_nohup(), testing::ExitedWithCode(7), "");
+}
+
 void raise_three_times() {
   install_interrupt_handler();
   const OrderlyShutdown end;

@@ -217,14 +217,14 @@ TEST_F(Finetune, RefusesRoundedTensorsThatConfigDoesNotNameRounded) {
   const model::TestTensors tensors = factored_tensors(config_, 3);
   std::vector<io::TensorSpec> specs;
   for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.dtype, tensor.shape});
-  specs.push_back({"model.layers.9.quantized", DType::kI8, {3}});
+  specs.push_back({"model.layers.1.quantized", DType::kI8, {3}});
   auto writer = io::SafetensorsWriter::create(input_.path() / "model.safetensors", specs);
   ASSERT_TRUE(writer.ok());
   for (const auto& [name, tensor] : tensors)
     ASSERT_TRUE(writer->append(std::as_bytes(std::span(tensor.values))).ok());
   ASSERT_TRUE(writer->append(std::vector<std::byte>(3)).ok());
   ASSERT_TRUE(writer->finish().ok());
-  expect_refused(request("out"), {"int8", "model.layers.9.quantized"});
+  expect_refused(request("out"), {"int8", "model.layers.1.quantized"});
 }
 
 // A rounded weight must round to itself. With 8 bits the scale follows the values, and with fewer

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/task_labels.h"
 #include "compress/output/model_card.h"
 #include "finetune/block_refinement.h"
 #include "finetune/training.h"
@@ -110,7 +111,7 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
       const auto stopped = run(parts, [&](const StepReport&) { set_interrupted(++done == stop); });
       ASSERT_FALSE(stopped.ok());
       EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-      EXPECT_NE(stopped.error().message.find("resumed"), std::string::npos);
+      EXPECT_NE(stopped.error().message.find("is kept in"), std::string::npos);
       EXPECT_FALSE(fs::exists(path("parts")));
       set_interrupted(false);
       FinetuneRequest other = parts;
@@ -341,12 +342,12 @@ TEST(FinetuneTasks, EveryPhaseIsDeclaredWithItsSequences) {
   EXPECT_TRUE(tasks[0].label.starts_with("phase 1 of 2 (")) << tasks[0].label;
   EXPECT_TRUE(tasks[1].label.starts_with("phase 2 of 2 (")) << tasks[1].label;
   EXPECT_EQ(tasks[0].share, 300.0);
-  EXPECT_EQ(tasks[2].label, "writing");
+  EXPECT_EQ(tasks[2].label, task::kWriting);
   recipe.steps = 4;
   recipe.self_generated = 20 * recipe.cutoff;
   tasks = expected_tasks(recipe, 100);
   ASSERT_EQ(tasks.size(), 4u);
-  EXPECT_EQ(tasks[0].label, "the model writes");
+  EXPECT_EQ(tasks[0].label, task::kWritingText);
   EXPECT_EQ(tasks[0].share, 20.0);
   EXPECT_EQ(tasks[1].share, 40.0);
 }
@@ -400,7 +401,7 @@ TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   expect_refused(absent, {"absent.json"});
   FinetuneRequest bad_folder = request("no/such/folder/out");
   std::ofstream(path("no")) << "a file";
-  expect_refused(bad_folder, {"no/such"});
+  expect_refused(bad_folder, {path("no"), "found a file"});
 
   FinetuneRequest without_data = request("out");
   without_data.data.clear();

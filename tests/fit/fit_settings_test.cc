@@ -24,13 +24,13 @@ std::string refusal(const FitGiven& given, OptionNames names) {
 TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
   auto settings = fit_settings(given_bytes(), OptionNames::kFlags);
   ASSERT_TRUE(settings.ok());
-  EXPECT_EQ(settings->request.sensitivities, "out.fit");
-  EXPECT_EQ(settings->request.calibration.max_tokens, 10240);
-  ASSERT_EQ(settings->request.calibration.texts.size(), 1u);
-  EXPECT_EQ(settings->request.calibration.texts[0].name, "texts/stories.txt");
-  EXPECT_EQ(settings->request.block, 32);
-  EXPECT_EQ(settings->request.method, "two-sided");
-  EXPECT_TRUE(settings->notes.empty());
+  EXPECT_EQ(settings->sensitivities, "out.fit");
+  EXPECT_EQ(settings->calibration.max_tokens, 10240);
+  ASSERT_EQ(settings->calibration.texts.size(), 1u);
+  EXPECT_EQ(settings->calibration.texts[0].name, "texts/stories.txt");
+  EXPECT_EQ(settings->block, 32);
+  EXPECT_EQ(settings->method, "two-sided");
+  EXPECT_FALSE(settings->lacks_metric);
 
   FitGiven given = given_bytes();
   given.simulated = true;
@@ -39,12 +39,11 @@ TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
   given.calibration_tokens = 800;
   settings = fit_settings(given, OptionNames::kFlags);
   ASSERT_TRUE(settings.ok());
-  EXPECT_EQ(settings->request.sensitivities, "known");
-  EXPECT_EQ(settings->request.calibration.max_tokens, 800);
-  EXPECT_EQ(settings->request.block, 128);
-  EXPECT_EQ(settings->request.method, "whitened");
-  ASSERT_EQ(settings->notes.size(), 1u);
-  EXPECT_NE(settings->notes[0].find("whitened is used. On SmolLM2-135M"), std::string::npos);
+  EXPECT_EQ(settings->sensitivities, "known");
+  EXPECT_EQ(settings->calibration.max_tokens, 800);
+  EXPECT_EQ(settings->block, 128);
+  EXPECT_EQ(settings->method, "whitened");
+  EXPECT_TRUE(settings->lacks_metric);
 }
 
 TEST(FitSettings, RefusalsNameTheOptionsOfTheCaller) {

@@ -231,7 +231,8 @@ TEST_F(GgufShardsTest, AnyFileFindsTheOthers) {
 TEST_F(GgufShardsTest, FilesOfASetMustFitEachOther) {
   const auto first = write(0, 3, "t0", 0);
   write(1, 3, "t1", 1);
-  EXPECT_TRUE(fails_with(GgufShards::open(first), {"m-00003-of-00003.gguf"}));
+  EXPECT_TRUE(fails_with(GgufShards::open(first),
+                         {"m-00003-of-00003.gguf: part 3 of 3 is missing; download it"}));
   write(2, 3, "t1", 2);
   EXPECT_TRUE(fails_with(GgufShards::open(first), {"m-00003", "\"t1\" is in an earlier file"}));
   write(2, 3, "t2", 1);

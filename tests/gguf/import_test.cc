@@ -10,8 +10,10 @@
 #include "base/interrupt.h"
 #include "gguf/small_gguf.h"
 #include "io/checkpoint.h"
+#include "io/generation_config.h"
 #include "io/io_test.h"
 #include "io/model_config.h"
+#include "model/generate.h"
 
 namespace neuronmm::gguf {
 namespace {
@@ -184,7 +186,7 @@ TEST_F(Import, UnsupportedFeaturesAreRefusedByName) {
        [](GgufBuilder& b) {
          b.tensor("blk.0.attn_q_norm.weight", {4}, {1, 1, 1, 1});
        }},
-      {"tensor \"blk.1.ffn_up.weight\" is none of a llama of 1 layers",
+      {"\"llama.block_count\" is 1, but the file has tensors of 2 layers",
        [](GgufBuilder& b) { b.tensor("blk.1.ffn_up.weight", {1}, {1}); }},
       {"tensor \"output.bias\"", [](GgufBuilder& b) { b.tensor("output.bias", {1}, {1}); }},
       {"\"output.weight\": its type Q8_1 is not supported, expected one of F32",
@@ -276,12 +278,70 @@ TEST_F(Import, AVocabularyAloneGivesATokenizer) {
   EXPECT_FALSE(fs::exists(out() / "config.json"));
 }
 
+// Returns the metadata of a vocabulary of the five tokens that SmallModel has.
+GgufBuilder& add_vocabulary(GgufBuilder& builder) {
+  builder.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "qwen2");
+  builder.texts("tokenizer.ggml.tokens", {"a", "b", "<|endoftext|>", "<|im_end|>", "c"});
+  builder.numbers<int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 3, 3, 1});
+  return builder.texts("tokenizer.ggml.merges", {}).u32("tokenizer.ggml.eos_token_id", 3);
+}
+
+TEST_F(Import, AllEndsAreWrittenAndReported) {
+  SmallModel model;
+  add_vocabulary(model.builder);
+  const auto summary = import(model.builder);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  ASSERT_EQ(summary->end_tokens.size(), 2u);
+  EXPECT_EQ(summary->end_tokens[0].text, "<|im_end|>");
+  EXPECT_EQ(summary->end_tokens[1].id, 2);
+  const auto generation = io::GenerationConfig::load(out());
+  ASSERT_TRUE(generation.ok());
+  EXPECT_EQ(model::stop_tokens_of(*generation, config()), (std::vector<text::TokenId>{3, 2}));
+  EXPECT_EQ(config().eos_token_ids, (std::vector<int64_t>{3, 2}));
+}
+
+TEST_F(Import, AVocabularyMayBeImportedAgain) {
+  GgufBuilder vocabulary;
+  const auto file = write(add_vocabulary(vocabulary).bytes());
+  for (int i = 0; i < 2; ++i) {
+    const auto summary = import(file);
+    ASSERT_TRUE(summary.ok()) << summary.error().message;
+    EXPECT_TRUE(summary->class_name.empty() && summary->tokenizer);
+    EXPECT_TRUE(fs::exists(out() / "tokenizer.json") && !fs::exists(out() / "config.json"));
+  }
+}
+
+TEST_F(Import, PartsOfModelsAreNamed) {
+  const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
+      {{"general.architecture", "clip"}, "mmproj"},
+      {{"general.type", "mmproj"}, "mmproj"},
+      {{"general.type", "adapter"}, "llama-export-lora"},
+      {{"general.type", "imatrix"}, "importance matrix"}};
+  for (const auto& [pair, words] : cases) {
+    GgufBuilder builder;
+    builder.text(pair.first, pair.second).tensor("a", {4}, std::vector<float>(4));
+    EXPECT_TRUE(fails_with(import(builder), {"m.gguf", words}));
+    EXPECT_FALSE(left_any_output());
+  }
+}
+
+TEST_F(Import, OtherFilesAreNamed) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+      {"<html>", "a web page"},
+      {io::safetensors_bytes("{}"), "found a safetensors file"},
+      {std::string(64, '\0'), "zeros only"}};
+  for (const auto& [bytes, words] : cases)
+    EXPECT_TRUE(fails_with(import(write(bytes)), {"m.gguf", "expected a GGUF file", words}));
+}
+
 TEST_F(Import, AFailedOrInterruptedImportLeavesNothing) {
   const auto file = write(SmallModel().builder.bytes());
   io::put(root_ / "b.gguf", "");
   EXPECT_TRUE(fails_with(import(root_.path()), {"is a folder", "b.gguf, m.gguf in it"}));
   EXPECT_TRUE(fails_with(import(root_ / "absent.gguf"), {"absent.gguf"}));
-  EXPECT_TRUE(fails_with(import(root_ / "b.gguf"), {"b.gguf: the first bytes"}));
+  EXPECT_TRUE(
+      fails_with(import(root_ / "b.gguf"), {"b.gguf: expected a GGUF file, found an empty file"}));
   set_interrupted(true);
   const auto interrupted = import(file);
   set_interrupted(false);

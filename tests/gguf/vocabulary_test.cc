@@ -146,6 +146,45 @@ TEST(GgufVocabulary, ChatTemplatesAndEndsOfTurnsAreRead) {
   EXPECT_EQ(json::parse(generation_config_json(**vocabulary))["eos_token_id"], json({0, 4}));
 }
 
+// The tokens are those of Qwen2.5-Coder, and the ends are those that llama.cpp recognizes, except
+// for "</s>", which is ordinary text here.
+TEST(GgufVocabulary, EndsAreRecognizedByTheirTexts) {
+  GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "qwen2");
+  builder.texts("tokenizer.ggml.tokens",
+                {"a", "</s>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|fim_prefix|>",
+                 "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|eot_id|>"});
+  builder.numbers<int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 3, 3, 3, 4, 4, 4, 4, 1});
+  builder.texts("tokenizer.ggml.merges", {}).u32("tokenizer.ggml.eos_token_id", 4);
+  const auto vocabulary = read(builder);
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+  EXPECT_EQ((*vocabulary)->end_ids(), (std::vector<int64_t>{4, 9, 2, 6, 7, 8}));
+  EXPECT_EQ(json::parse(generation_config_json(**vocabulary))["eos_token_id"],
+            json({4, 9, 2, 6, 7, 8}));
+  // An end is a special token, whatever its converter called it.
+  std::map<std::string, bool> special;
+  const json tokenizer = json::parse(tokenizer_json(**vocabulary));
+  for (const json& token : tokenizer["added_tokens"]) special[token["content"]] = token["special"];
+  EXPECT_EQ(special, (std::map<std::string, bool>{{"<|endoftext|>", true},
+                                                  {"<|im_start|>", true},
+                                                  {"<|im_end|>", true},
+                                                  {"<|fim_prefix|>", false},
+                                                  {"<|fim_pad|>", true},
+                                                  {"<|repo_name|>", true},
+                                                  {"<|file_sep|>", true},
+                                                  {"<|eot_id|>", true}}));
+}
+
+TEST(GgufVocabulary, TheFileMayNameFurtherEnds) {
+  for (const char* name : {"eot", "eom", "fim_pad", "fim_rep", "fim_sep"}) {
+    const auto vocabulary =
+        read(byte_level().u32(fmt::format("tokenizer.ggml.{}_token_id", name), 5));
+    ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+    EXPECT_EQ((*vocabulary)->end_ids(), (std::vector<int64_t>{0, 5})) << name;
+  }
+  EXPECT_EQ((*read(sentence_piece()))->end_ids(), std::vector<int64_t>{2});
+}
+
 TEST(GgufVocabulary, WithoutTokenTypesTheIdsMarkSpecialTokens) {
   GgufBuilder builder;
   builder.text("tokenizer.ggml.model", "llama")

@@ -83,6 +83,8 @@ TEST_F(ShardedFolder, TheSingleFileTakesPrecedence) {
 }
 
 TEST_F(ShardedFolder, AMissingShardIsNamed) {
+  put_index(R"({"weight_map":{"a":"model-00001-of-00002.safetensors",
+                              "lm_head.weight":"model-00002-of-00002.safetensors"}})");
   fs::remove(folder_ / "model-00002-of-00002.safetensors");
   EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "missing", "incomplete"}));
 }
@@ -92,9 +94,36 @@ TEST_F(ShardedFolder, ATruncatedShardIsNamed) {
   EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "incomplete"}));
 }
 
-TEST_F(ShardedFolder, ATensorThatItsShardLacksIsNamed) {
+// An export may have taken a tensor away and left it in the index, such as the head of a tied
+// model.
+TEST_F(ShardedFolder, ATensorThatOnlyTheIndexHasIsNamedWhenItIsNeeded) {
   put(folder_ / "model-00002-of-00002.safetensors", file_with({"c"}));
-  EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "\"b\"", "missing"}));
+  const auto checkpoint = open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  EXPECT_TRUE(checkpoint->has("c") && !checkpoint->has("b"));
+  EXPECT_TRUE(fails_with(checkpoint->require("b", {1}),
+                         {"\"b\" is missing", "puts it into model-00002-of-00002.safetensors"}));
+}
+
+TEST_F(ShardedFolder, AShardWithoutTensorsOfTheDecoderMayBeMissing) {
+  put_index(R"({"weight_map":{"a":"model-00001-of-00002.safetensors",
+                              "visual.proj.weight":"model-00002-of-00002.safetensors"}})");
+  fs::remove(folder_ / "model-00002-of-00002.safetensors");
+  EXPECT_TRUE(open().ok()) << open().error().message;
+}
+
+TEST(TensorNames, LayersAndPartsOfTheDecoderAreRecognized) {
+  EXPECT_EQ(layer_of("model.layers.12.mlp.up_proj.weight"), 12);
+  EXPECT_EQ(layer_of("layers.0.input_layernorm.weight"), 0);
+  for (const char* name :
+       {"model.layers.x.a", "model.layers.", "model.layers.-1.a", "layers.3", "model.norm.weight",
+        "visual.layers.3.a", "model.layers.99999999999999999999.a"})
+    EXPECT_EQ(layer_of(name), std::nullopt) << name;
+  for (const char* name :
+       {"model.layers.0.a", "embed_tokens.weight", "model.norm.weight", "lm_head.weight"})
+    EXPECT_TRUE(is_of_decoder(name)) << name;
+  for (const char* name : {"visual.proj", "mtp.layers.0.a", "model.visual.a", "vision_tower.b"})
+    EXPECT_FALSE(is_of_decoder(name)) << name;
 }
 
 TEST_F(ShardedFolder, ATensorInTwoShardsIsAnError) {

@@ -2,13 +2,15 @@
 
 #include "io/folder_writer.h"
 
+#include <csignal>
+#include <functional>
 #include <set>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config_text.h"
-#include "io/model_files.h"
 #include "io_test.h"
 
 namespace neuronmm::io {
@@ -21,6 +23,16 @@ std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
   return names;
+}
+
+// Runs `work` in a process that is killed afterwards, so that no destructor cleans up.
+void run_and_kill(const std::function<void()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    work();
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
 }
 
 class FolderWriterTest : public testing::Test {
@@ -57,7 +69,7 @@ TEST_F(FolderWriterTest, LinksToNothingAndFoldersAroundTheInputAreRefused) {
 
 TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplaced) {
   const fs::path old = make_model("old");
-  put(old / "stale", "");
+  put(old / "vocab.txt", "");
   EXPECT_TRUE(
       fails_with(FolderWriter::create(old, IfExists::kRefuse), {old.string(), "already exists"}));
   // The path ends with a slash.
@@ -68,6 +80,81 @@ TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplaced) {
   EXPECT_EQ(names_in(root_.path()), std::set<std::string>{"old"});
   EXPECT_EQ(names_in(old), std::set<std::string>{"config.json"});
   EXPECT_EQ(get(old / "config.json"), "new");
+}
+
+// A text, a hidden file, a folder, a link and a pipe of somebody else: each of them is named, and
+// nothing in the folder changes.
+TEST_F(FolderWriterTest, AModelFolderWithOtherFilesIsNotReplaced) {
+  const std::function<void(const fs::path&)> makers[] = {
+      [](const fs::path& path) { put(path, "mine"); },
+      [](const fs::path& path) { fs::create_directories(path); },
+      [](const fs::path& path) { fs::create_symlink("/etc/hostname", path); },
+      [](const fs::path& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); }};
+  for (const char* name : {"thesis.tex", ".notes", "results.json", "adapter_model.safetensors",
+                           "my-00001-of-00002.safetensors", "model-0001-of-0002.safetensors"}) {
+    for (const auto& make : makers) {
+      const fs::path old = make_model("old");
+      make(old / name);
+      EXPECT_TRUE(fails_with(FolderWriter::create(old, IfExists::kReplace),
+                             {old.string(), "not replaced", name, "does not belong to a model"}));
+      EXPECT_TRUE(fs::exists(fs::symlink_status(old / name)));
+      EXPECT_EQ(names_in(root_.path()), std::set<std::string>{"old"});
+      fs::remove_all(old);
+    }
+  }
+  const fs::path old = make_model("old");
+  fs::create_directories(old / "tokenizer.json");
+  EXPECT_TRUE(fails_with(FolderWriter::create(old, IfExists::kReplace), {"tokenizer.json/"}));
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) put(old / name, "");
+  EXPECT_TRUE(fails_with(FolderWriter::create(old, IfExists::kReplace),
+                         {"holds a, b, c, d, e and 2 more"}));
+}
+
+// Files that `copy_model_files` has copied from the input may have any name.
+TEST_F(FolderWriterTest, CopiesOfTheInputsFilesAreReplaced) {
+  const fs::path in = make_model("in"), out = make_model("out");
+  put(in / "unusual.json", "same");
+  put(out / "unusual.json", "same");
+  EXPECT_TRUE(FolderWriter::create(out, IfExists::kReplace, in).ok());
+  EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kReplace), {"unusual.json"}));
+  put(out / "unusual.json", "mine");
+  EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kReplace, in), {"unusual.json"}));
+}
+
+TEST_F(FolderWriterTest, FilesOfOthersThatAppearMeanwhileStay) {
+  const fs::path old = make_model("old");
+  auto writer = FolderWriter::create(old, IfExists::kReplace);
+  ASSERT_TRUE(writer.ok());
+  put(writer->resume_folder() / "layer-0", "done");
+  put(old / "thesis.tex", "mine");
+  EXPECT_TRUE(fails_with(writer->commit(), {old.string(), "thesis.tex"}));
+  EXPECT_EQ(get(old / "thesis.tex"), "mine");
+  EXPECT_EQ(get(old / "config.json"), kOldConfig);
+  EXPECT_EQ(get(root_ / "old.partial/work/layer-0"), "done");
+}
+
+// Whoever works in the old folder while it is replaced may put a file there after the last check.
+TEST_F(FolderWriterTest, AFileInTheReplacedFolderIsNotDeleted) {
+  const fs::path out = make_model("out");
+  run_and_kill([&] {
+    auto writer = FolderWriter::create(out, IfExists::kReplace);
+    put(writer->staging() / "config.json", "new");
+  });
+  {
+    const auto staging = StagingFolder::find(root_ / "out.partial");
+    ASSERT_TRUE(staging.ok() && staging.value());
+    ASSERT_TRUE(staging.value()->mark_commit().ok());
+    fs::rename(out, root_ / "out.partial/old");
+    fs::rename(root_ / "out.partial/model", out);
+    fs::rename(root_ / "out.partial/old", root_ / "out.partial/model");
+  }
+  put(root_ / "out.partial/model/thesis.tex", "mine");
+  EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse),
+                         {"out.partial/model", "thesis.tex", "not deleted"}));
+  EXPECT_EQ(get(root_ / "out.partial/model/thesis.tex"), "mine");
+  fs::remove(root_ / "out.partial/model/thesis.tex");
+  EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse), {"already exists"}));
+  EXPECT_EQ(names_in(root_.path()), std::set<std::string>{"out"});
 }
 
 TEST_F(FolderWriterTest, OnlyModelFoldersAreReplaced) {
@@ -128,7 +215,18 @@ TEST_F(FolderWriterTest, AnInterruptedRunKeepsItsResumeFilesButNotItsOutput) {
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   EXPECT_TRUE(fs::is_empty(writer->staging()));
   EXPECT_EQ(names_in(writer->resume_folder()), std::set<std::string>{"layer-0"});
-  EXPECT_TRUE(writer->discard().ok());
+  EXPECT_EQ(names_in(root_ / "out.partial"),
+            (std::set<std::string>{"model", "neuronmm.json", "work"}));
+}
+
+TEST_F(FolderWriterTest, AFailedRunLeavesNothingWithoutWork) {
+  {
+    auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
+    put(writer->staging() / "model.safetensors", "half");
+    put(writer->resume_folder() / "settings.json", "{}");
+    auto moved = std::move(writer.value());
+    EXPECT_EQ(moved.staging(), root_ / "out.partial/model");
+  }
   EXPECT_TRUE(fs::is_empty(root_.path()));
 }
 
@@ -172,13 +270,11 @@ TEST_F(FolderWriterTest, AForeignConfigDoesNotMakeAModelFolder) {
 // commit, whatever it does itself.
 TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
   const fs::path out = make_model("out");
-  {
+  run_and_kill([&] {
     auto writer = FolderWriter::create(out, IfExists::kReplace);
     put(writer->staging() / "config.json", "new");
     put(writer->resume_folder() / "layer-0", "done");
-    const auto staging = StagingFolder::find(root_ / "out.partial");
-    ASSERT_FALSE(staging.ok()) << "it is locked";
-  }
+  });
   {
     const auto staging = StagingFolder::find(root_ / "out.partial");
     ASSERT_TRUE(staging.ok() && staging.value());
@@ -196,7 +292,7 @@ TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
 // exchange folders.
 TEST_F(FolderWriterTest, TheNextRunRestoresTheOutputOfAKilledCommit) {
   const fs::path out = make_model("out");
-  { ASSERT_TRUE(FolderWriter::create(out, IfExists::kReplace).ok()); }
+  run_and_kill([&] { (void)FolderWriter::create(out, IfExists::kReplace); });
   {
     const auto staging = StagingFolder::find(root_ / "out.partial");
     ASSERT_TRUE(staging.ok() && staging.value());
@@ -215,61 +311,19 @@ TEST_F(FolderWriterTest, ForeignFilesInTheStagingFolderStay) {
   EXPECT_EQ(get(root_ / "out.partial/notes.txt"), "mine");
 }
 
-TEST(ModelFiles, CopiesTokenizersConfigsAndLicences) {
-  const TemporaryFolder in, out;
-  for (const std::string name :
-       {"tokenizer.json", "README.md", "generation_config.json", "model.safetensors", "notes.txt",
-        "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
-        "consolidated.00.pth", "model.gguf", "tf_model.h5", ".gitattributes", "merges.txt",
-        "tokenizer.model", "LICENSE", "chat_template.jinja", "config.json"})
-    put(in / name, "from " + name);
-  fs::create_directories(in / "original");
-  // The Hugging Face cache has such links.
-  fs::create_symlink(in / "notes.txt", in / "vocab.txt");
-  fs::create_symlink(in / "nowhere", in / "dangling.json");
-  ASSERT_EQ(mkfifo((in / "pipe.json").c_str(), 0600), 0);
-  put(out / "config.json", "ours");
-  const auto not_copied = copy_model_files(in.path(), out.path());
-  ASSERT_TRUE(not_copied.ok()) << not_copied.error().message;
-  EXPECT_EQ(names_in(out.path()),
-            (std::set<std::string>{"config.json", "tokenizer.json", "generation_config.json",
-                                   "merges.txt", "tokenizer.model", "LICENSE",
-                                   "chat_template.jinja", "vocab.txt"}));
-  EXPECT_EQ(get(out / "config.json"), "ours");
-  EXPECT_EQ(get(out / "tokenizer.json"), "from tokenizer.json");
-  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(out / "vocab.txt")));
-  ASSERT_EQ(not_copied->size(), 2u);
-  EXPECT_NE(not_copied->at(0).find("dangling.json"), std::string::npos);
-  EXPECT_NE(not_copied->at(1).find("pipe.json"), std::string::npos);
-}
-
-TEST(ModelFiles, AConfigNamesNoFolderOfTheMachine) {
-  const TemporaryFolder folder;
-  const auto read = [&](const std::string& text) {
-    put(folder / "config.json", text);
-    return read_public_config(folder / "config.json").value();
-  };
-  for (const std::string path :
-       {"/home/me/Dense-1B", "/Dense-1B/", "~/models/Dense-1B", "C:\\\\models\\\\Dense-1B"}) {
-    const std::string text = read(R"({"b": 1, "_name_or_path": ")" + path + R"(", "a": 2})");
-    EXPECT_EQ(text, "{\n  \"b\": 1,\n  \"_name_or_path\": \"Dense-1B\",\n  \"a\": 2\n}\n");
-  }
-  EXPECT_EQ(read(R"({"text": {"_name_or_path": "/a/b"}})"),
-            "{\n  \"text\": {\n    \"_name_or_path\": \"b\"\n  }\n}\n");
-  // Everything else stays as it was written.
-  for (const std::string text :
-       {R"({"_name_or_path":"someone/Dense-1B"})", R"({"path": "/a"})", "no JSON", "[1]"}) {
-    EXPECT_EQ(read(text), text);
-  }
-  EXPECT_TRUE(fails_with(read_public_config(folder / "absent.json"), {"absent.json"}));
-}
-
-TEST(ModelFiles, CopyErrorsAreReported) {
-  const TemporaryFolder in;
-  EXPECT_TRUE(fails_with(copy_model_files(in / "absent", in.path()), {"absent", "No such file"}));
-  put(in / "tokenizer.json", "");
-  EXPECT_TRUE(
-      fails_with(copy_model_files(in.path(), in / "absent"), {"tokenizer.json", "written"}));
+// `import` makes such a folder of a vocabulary without weights.
+TEST_F(FolderWriterTest, AFolderWithATokenizerOnlyIsReplaced) {
+  fs::create_directories(root_ / "out");
+  put(root_ / "out/tokenizer.json", "{}");
+  put(root_ / "out/tokenizer_config.json", "{}");
+  auto writer = FolderWriter::create(root_ / "out", IfExists::kReplace);
+  ASSERT_TRUE(writer.ok()) << writer.error().message;
+  put(writer->staging() / "tokenizer.json", "[]");
+  ASSERT_TRUE(writer->commit().ok());
+  EXPECT_EQ(names_in(root_ / "out"), std::set<std::string>{"tokenizer.json"});
+  put(root_ / "out/thesis.tex", "mine");
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "out", IfExists::kReplace),
+                         {"is not replaced", "not a model folder"}));
 }
 
 TEST_F(FolderWriterTest, UnwritableParentsAreNamed) {

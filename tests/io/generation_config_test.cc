@@ -108,11 +108,18 @@ TEST(GenerationConfig, RefusalsNameFieldExpectationAndValue) {
   EXPECT_EQ(message(R"("max_new_tokens": 0)"),
             "g.json: \"max_new_tokens\": expected an integer from 1 to 1073741824, found 0");
   EXPECT_EQ(message(R"("do_sample": 1)"), "g.json: \"do_sample\": expected true or false, found 1");
-  for (const char* eos : {R"("2")", "-1", "2.5", "[1, [2]]", "2147483648", "{}", "true"}) {
+  for (const char* eos : {R"("2")", "2.5", "[1, [2]]", "2147483648", "{}", "true"}) {
     EXPECT_TRUE(message(R"("eos_token_id": )" + std::string(eos))
                     .starts_with("g.json: \"eos_token_id\": expected a token id or a list of them"))
         << eos;
   }
+}
+
+// Some files have a negative id for "none".
+TEST(GenerationConfig, NegativeIdsEndNothing) {
+  EXPECT_EQ(GenerationConfig::parse(R"({"eos_token_id": [-1, 5]})", "x")->eos_token_ids, Ids{5});
+  EXPECT_FALSE(GenerationConfig::parse(R"({"eos_token_id": -1})", "x")->eos_token_ids);
+  EXPECT_EQ(GenerationConfig::parse(R"({"eos_token_id": []})", "x")->eos_token_ids, Ids{});
 }
 
 TEST(GenerationConfig, AFolderMayHaveNoSuchFile) {

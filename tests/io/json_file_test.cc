@@ -12,11 +12,50 @@ namespace {
 TEST(Json, RefusesDuplicateKeysAndDeepNesting) {
   // A key may occur again in another object.
   EXPECT_TRUE(parse_json(R"({"a":{"b":1},"b":{"b":2}})", "x").ok());
-  EXPECT_TRUE(fails_with(parse_json(R"({"a":1,"a":2})", "x"), {"x:", "\"a\"", "twice"}));
-  EXPECT_TRUE(fails_with(parse_json(R"([{"a":{"b":1,"b":1}}])", "x"), {"\"b\"", "twice"}));
+  EXPECT_TRUE(fails_with(parse_json(R"({"a":1,"a":2})", "x"),
+                         {"x:", "the key \"a\" occurs twice, with 1 and with 2"}));
+  EXPECT_TRUE(fails_with(parse_json(R"([{"a":{"b":1,"b":[1]}}])", "x"), {"\"b\"", "twice"}));
   EXPECT_TRUE(parse_json(std::string(100, '[') + std::string(100, ']'), "x").ok());
   EXPECT_TRUE(fails_with(parse_json(std::string(101, '[') + std::string(101, ']'), "x"),
                          {"x:", "nested deeper"}));
+}
+
+TEST(Json, AKeyMayBeRepeatedWithItsValue) {
+  const auto parsed = parse_json(R"({"a":{"b":[1],"b":[1]},"c":2,"a":{"b":[1]},"c":2,"c":2})", "x");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->dump(), R"({"a":{"b":[1]},"c":2})");
+  EXPECT_TRUE(fails_with(parse_json(R"({"a":{"b":1,"b":2},"a":{"b":2}})", "x"), {"twice"}));
+  EXPECT_TRUE(fails_with(parse_json(R"({"a":1,"a":1,"a":2})", "x"), {"twice"}));
+  std::string many = "{\"a\":0";
+  for (int i = 0; i < 200; ++i) many += ",\"a\":0";
+  EXPECT_TRUE(fails_with(parse_json(many + "}", "x"), {"\"a\"", "twice"}));
+}
+
+// The spelling is that of transformers (PretrainedConfig._encode_special_floats).
+TEST(Json, NumbersOfPythonBecomeJson) {
+  EXPECT_EQ(strict_json(R"({"a": NaN, "b": [Infinity, -Infinity]})"),
+            R"({"a": {"__float__":"NaN"}, "b": [{"__float__":"Infinity"}, )"
+            R"({"__float__":"-Infinity"}]})");
+  for (const std::string text :
+       {R"({"NaN": "Infinity", "a": "\"NaN"})", "{}", "", "\"Na", R"("\)", "[1e5, -1]"}) {
+    EXPECT_EQ(strict_json(text), text);
+  }
+  const auto parsed = parse_json(strict_json(R"({"a": NaN})"), "x").value();
+  EXPECT_EQ(describe_json(parsed["a"]), "\"NaN\"");
+  EXPECT_TRUE(fails_with(JsonFields(parsed, "x").number("a"), {"a number", "found \"NaN\""}));
+  EXPECT_FALSE(parse_json(strict_json(R"({"a": NaNa})"), "x").ok());
+}
+
+TEST(JsonFields, AWholeNumberMayBeWrittenAsAFloat) {
+  const nlohmann::json object = {{"a", 1e6}, {"b", -3.0}, {"c", 7},
+                                 {"d", 0.5}, {"e", 1e16}, {"f", "1"}};
+  const JsonFields fields(object, "x");
+  EXPECT_EQ(**fields.whole_number("a"), 1000000);
+  EXPECT_EQ(**fields.whole_number("b"), -3);
+  EXPECT_EQ(**fields.whole_number("c"), 7);
+  EXPECT_FALSE(fields.whole_number("absent")->has_value());
+  for (const char* key : {"d", "e", "f"})
+    EXPECT_TRUE(fails_with(fields.whole_number(key), {"an integer"})) << key;
 }
 
 // The values must be those of nlohmann's own parser.

@@ -76,7 +76,7 @@ TEST(ModelConfig, MissingAndWronglyTypedFieldsAreNamed) {
   for (const std::string key : {"hidden_size", "intermediate_size", "num_hidden_layers",
                                 "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
     EXPECT_TRUE(fails_with(parse("{\"" + key + "\":null}"), {"\"" + key + "\"", "missing"}));
-    for (const std::string value : {"\"64\"", "64.0", "true", "[64]", "0", "-1", "1e30"}) {
+    for (const std::string value : {"\"64\"", "64.5", "true", "[64]", "0", "-1", "1e30"}) {
       EXPECT_TRUE(fails_with(parse("{\"" + key + "\":" + value + "}"),
                              {"config.json: \"" + key + "\"", "an integer"}))
           << value;
@@ -178,7 +178,11 @@ TEST(ModelConfig, SpecialTokenIdsAreChecked) {
   EXPECT_EQ(one.bos_token_id, 1);
   EXPECT_EQ(one.eos_token_ids, std::vector<int64_t>{2});
   EXPECT_EQ(parsed(R"({"eos_token_id":[2,7]})").eos_token_ids, (std::vector<int64_t>{2, 7}));
-  for (const std::string value : {"-1", "\"2\"", "2.0", "[2,null]", "{}", "4294967296"}) {
+  // A negative id stands for "none".
+  EXPECT_EQ(parsed(R"({"eos_token_id":-1,"bos_token_id":-1})").eos_token_ids,
+            std::vector<int64_t>());
+  EXPECT_EQ(parsed(R"({"eos_token_id":[-1,7]})").eos_token_ids, std::vector<int64_t>{7});
+  for (const std::string value : {"\"2\"", "2.0", "[2,null]", "{}", "4294967296"}) {
     EXPECT_TRUE(
         fails_with(parse("{\"eos_token_id\":" + value + "}"), {"eos_token_id", "a token id"}))
         << value;
@@ -192,6 +196,58 @@ TEST(ModelConfig, DTypesAreReadUnderBothNames) {
   EXPECT_EQ(parsed(R"({"dtype":"bfloat16","torch_dtype":"float16"})").dtype, DType::kBF16);
   EXPECT_TRUE(fails_with(parse(R"({"dtype":"float8"})"), {"\"dtype\"", "bfloat16", "float8"}));
   EXPECT_TRUE(fails_with(parse(R"({"torch_dtype":16})"), {"torch_dtype", "a string"}));
+}
+
+// Each variant is read as transformers 5.23 reads it (AutoConfig.from_pretrained).
+TEST(ModelConfig, HarmlessVariantsAreRead) {
+  const ModelConfig plain = parsed("{}");
+  for (const std::string fields :
+       {R"("rope_scaling":{})", R"("rope_scaling":[])", R"("rope_parameters":{})",
+        R"("hidden_act":"swish")", R"("hidden_act":null)", R"("tie_word_embeddings":null)",
+        R"("attention_bias":null,"mlp_bias":null)", R"("hidden_size":64.0)",
+        R"("max_position_embeddings":1.28e2)", R"("unknown":{"__float__":"NaN"})",
+        R"("architectures":["LlamaModel"])", R"("architectures":[],"model_type":"llama")"}) {
+    const auto read = parse("{" + fields + "}");
+    ASSERT_TRUE(read.ok()) << fields << ": " << read.error().message;
+    EXPECT_EQ(read->hidden_size, plain.hidden_size);
+    EXPECT_EQ(read->max_position_embeddings, plain.max_position_embeddings);
+    EXPECT_EQ(read->architecture, plain.architecture);
+    EXPECT_EQ(read->rope_scaling.index(), 0u) << fields;
+    EXPECT_FALSE(read->tie_word_embeddings || read->attention_bias) << fields;
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"hidden_act":"SiLU"})"), {"hidden_act", "SiLU"}));
+}
+
+TEST(ModelConfig, LoadReadsWhatPythonWrites) {
+  const TemporaryFolder folder;
+  const std::string config = small_config().dump();
+  const auto load = [&](const std::string& more) {
+    put(folder / "config.json", config.substr(0, config.size() - 1) + "," + more + "}");
+    return ModelConfig::load(folder / "config.json");
+  };
+  EXPECT_TRUE(load(R"("unknown": NaN, "list": [Infinity, -Infinity])").ok());
+  EXPECT_TRUE(load(R"("hidden_size": 64)").ok()) << "a repeated key with the same value";
+  EXPECT_TRUE(fails_with(load(R"("hidden_size": 128)"), {"\"hidden_size\"", "64", "128"}));
+  EXPECT_TRUE(fails_with(load(R"("rms_norm_eps": NaN)"), {"rms_norm_eps", "NaN"}));
+}
+
+TEST(ModelConfig, NamesOfTwoModelsAreAContradiction) {
+  EXPECT_TRUE(fails_with(parse(R"({"model_type":"qwen2"})"), {"LlamaForCausalLM", "\"qwen2\""}));
+  EXPECT_TRUE(parse(R"({"model_type":"neuronmm_llama"})").ok());
+  EXPECT_TRUE(parse(R"({"model_type":"of_somebody"})").ok());
+}
+
+TEST(ModelConfig, WeightsOfOtherProgramsAreNamed) {
+  EXPECT_TRUE(fails_with(parse(R"({"quantization":{"group_size":64,"bits":4}})"),
+                         {"MLX in 4 bits", "mlx_lm.convert", "--dequantize"}));
+  for (const std::string method :
+       {"gptq", "awq", "compressed-tensors", "fp8", "bitsandbytes", "mxfp4"}) {
+    EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{"quant_method":")" + method + R"("}})"),
+                           {"quant_method", "\"" + method + "\"", "use the original model"}))
+        << method;
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{"load_in_8bit":true}})"),
+                         {"bitsandbytes", "use the original model"}));
 }
 
 TEST(ModelConfig, LoadNamesTheFile) {

@@ -81,9 +81,11 @@ TEST(RopeScaling, FieldsWithoutADefaultAreRequired) {
                          {"\"short_factor\" is missing"}));
   EXPECT_TRUE(fails_with(parse_scaling(R"("rope_type":"longrope","short_factor":[1,2])"),
                          {"\"long_factor\" is missing"}));
-  EXPECT_TRUE(fails_with(parse_scaling(R"("rope_type":"llama3","factor":8,"low_freq_factor":1,
-                                          "high_freq_factor":4)"),
-                         {"\"original_max_position_embeddings\" is missing"}));
+  const ModelConfig llama3 = parsed(
+      parse_scaling(R"("rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4)"));
+  EXPECT_EQ(std::get<Llama3RopeScaling>(llama3.rope_scaling).original_max_position_embeddings,
+            llama3.max_position_embeddings)
+      << "the default of transformers 5";
 }
 
 TEST(RopeScaling, NumbersOutOfRangeAreRefusedByName) {
@@ -188,6 +190,24 @@ TEST(RopeScaling, RopeParametersOfNewerConfigsAreRead) {
   EXPECT_EQ(parsed(parse_scaling(kYarn + R"(,"rope_theta":5000)")).rope_theta, 5000.0);
   EXPECT_TRUE(fails_with(parse_with(R"("rope_parameters":{"rope_type":"yarn"},)"),
                          {"rope_parameters", "factor", "missing"}));
+}
+
+// The expected values are those of transformers 5.23.
+TEST(RopeScaling, RopeScalingTakesPrecedenceUnlessItIsEmpty) {
+  const std::string newer =
+      R"("rope_parameters":{"rope_type":"dynamic","factor":3.0,"rope_theta":7.0},"rope_theta":9.0,)";
+  const ModelConfig both =
+      parsed(parse_with(R"("rope_scaling":{"type":"linear","factor":2.0},)" + newer));
+  EXPECT_EQ(rope_type(both.rope_scaling), "linear");
+  EXPECT_EQ(both.rope_theta, 9.0);
+  for (const std::string empty : {"{}", "null", "[]"}) {
+    const ModelConfig one = parsed(parse_with(R"("rope_scaling":)" + empty + "," + newer));
+    EXPECT_EQ(rope_type(one.rope_scaling), "dynamic") << empty;
+    EXPECT_EQ(one.rope_theta, 7.0) << empty;
+  }
+  const ModelConfig theta = parsed(parse_with(R"("rope_scaling":{"rope_theta":500000.0},)"));
+  EXPECT_EQ(rope_type(theta.rope_scaling), "default");
+  EXPECT_EQ(theta.rope_theta, 500000.0);
 }
 
 }  // namespace

@@ -363,10 +363,33 @@ TEST_P(GenerateTest, ReportsLogitsThatAreNotFinite) {
 
 TEST(StopTokens, GenerationConfigOverridesConfig) {
   io::ModelConfig config;
+  config.vocab_size = 9;
   config.eos_token_ids = {7, 8};
   EXPECT_EQ(stop_tokens_of({}, config), (std::vector<TokenId>{7, 8}));
   EXPECT_EQ(stop_tokens_of({.eos_token_ids = {{2}}}, config), std::vector<TokenId>{2});
   EXPECT_EQ(stop_tokens_of({.eos_token_ids = std::vector<TokenId>()}, config),
+            std::vector<TokenId>());
+  EXPECT_EQ(stop_tokens_of({.eos_token_ids = {{9, 2}}}, config), std::vector<TokenId>{2})
+      << "an id outside the vocabulary";
+}
+
+// A folder whose files list no ends has those of its vocabulary.
+TEST(StopTokens, WithoutAListTheVocabularyDecides) {
+  const auto tokenizer = text::Tokenizer::parse(
+      R"({"added_tokens": [{"id": 1, "content": "<|im_end|>", "special": true},
+                           {"id": 2, "content": "<|endoftext|>", "special": true},
+                           {"id": 3, "content": "<EOT>", "special": false}],
+          "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})",
+      "tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  io::ModelConfig config;
+  config.vocab_size = 9;
+  EXPECT_EQ(stop_tokens_of({}, config, *tokenizer), (std::vector<TokenId>{1, 2}));
+  config.vocab_size = 2;
+  EXPECT_EQ(stop_tokens_of({}, config, *tokenizer), std::vector<TokenId>{1});
+  config.eos_token_ids = {0};
+  EXPECT_EQ(stop_tokens_of({}, config, *tokenizer), std::vector<TokenId>{0});
+  EXPECT_EQ(stop_tokens_of({.eos_token_ids = std::vector<TokenId>()}, config, *tokenizer),
             std::vector<TokenId>());
 }
 

@@ -67,5 +67,88 @@ TEST_F(OpenModel, RoundedFoldersStayAsTheyAre) {
   EXPECT_TRUE(notices_.empty());
 }
 
+// A config.json and weights that contradict each other. open_model() refuses them and names both
+// numbers.
+class Contradiction : public OpenModel {
+ protected:
+  std::string error() {
+    folder_.write_tensors(tensors_);
+    folder_.write_text("config.json", model::config_json(config_));
+    const auto opened = open_model(folder_.path());
+    return opened.ok() ? "opened" : opened.error().message;
+  }
+  testing::AssertionResult names(std::initializer_list<std::string_view> words) {
+    const std::string message = error();
+    for (const std::string_view word : words) {
+      if (message.find(word) == std::string::npos)
+        return testing::AssertionFailure() << "no \"" << word << "\" in: " << message;
+    }
+    return testing::AssertionSuccess();
+  }
+  void copy_layer(const std::string& from, const std::string& to) {
+    const model::TestTensors all = tensors_;
+    for (const auto& [name, tensor] : all) {
+      if (name.starts_with(from)) tensors_[to + name.substr(from.size())] = tensor;
+    }
+  }
+  void erase_layer(const std::string& prefix) {
+    std::erase_if(tensors_, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+  }
+};
+
+TEST_F(Contradiction, LayersBeyondTheConfig) {
+  copy_layer("model.layers.1.", "model.layers.2.");
+  EXPECT_TRUE(names({"num_hidden_layers 2", "up to number 2 (3 layers)"}));
+}
+
+TEST_F(Contradiction, LayersThatTheFileLacks) {
+  erase_layer("model.layers.1.");
+  EXPECT_TRUE(names({"num_hidden_layers 2", "1 layers", "layer 1 is missing"}));
+  erase_layer("model.layers.0.");
+  EXPECT_EQ(error(), "opened") << "readers of tensors name the first one that is missing";
+}
+
+TEST_F(Contradiction, ALayerInTheMiddleIsMissing) {
+  config_.num_hidden_layers = 3;
+  tensors_ = model::random_tensors(config_, 5);
+  erase_layer("model.layers.1.");
+  EXPECT_TRUE(names({"num_hidden_layers 3", "2 layers", "layer 1 is missing"}));
+}
+
+TEST_F(Contradiction, RowsOfTheVocabulary) {
+  config_.vocab_size = 18;
+  EXPECT_TRUE(names({"vocab_size 18", "embed_tokens.weight has 19 rows"}));
+  config_.vocab_size = 19;
+  model::TestTensor& head = tensors_["lm_head.weight"];
+  head.shape[0] = 18;
+  head.values.resize(static_cast<size_t>(head.shape[0] * head.shape[1]));
+  EXPECT_TRUE(names({"vocab_size 19", "lm_head.weight has 18 rows"}));
+}
+
+TEST_F(Contradiction, WeightsOfOtherPrograms) {
+  const model::TestTensor small = {DType::kF32, {1}, {0.0f}};
+  const std::string q = "model.layers.0.self_attn.q_proj";
+  for (const auto& [name, words] :
+       std::map<std::string, std::string>{{q + ".lora_A.weight", "LoRA"},
+                                          {q + ".qweight", "GPTQ"},
+                                          {q + ".weight_packed", "compressed-tensors"},
+                                          {q + ".SCB", "bitsandbytes"},
+                                          {"lm_head.bias", "biases"}}) {
+    tensors_[name] = small;
+    EXPECT_TRUE(names({name, words}));
+    tensors_.erase(name);
+  }
+}
+
+TEST_F(Contradiction, TensorsThatTransformersIgnoresAreIgnored) {
+  const model::TestTensor small = {DType::kF32, {1}, {0.0f}};
+  tensors_["model.layers.7.self_attn.rotary_emb.inv_freq"] = small;
+  tensors_["mtp.layers.9.mlp.up_proj.weight"] = small;
+  tensors_["visual.proj.weight"] = small;
+  copy_layer("model.layers.1.", "model.layers.2.");
+  tensors_["model.layers.2.eh_proj.weight"] = small;
+  EXPECT_EQ(error(), "opened");
+}
+
 }  // namespace
 }  // namespace neuronmm::io

@@ -163,6 +163,29 @@ TEST(SentencePiece, LiteralRangesStayLiteralAfterNormalization) {
   EXPECT_EQ(tokenizer.encode(text).value(), (Ids{kA, kMarkId, kEnd, kMarkA, kEnd, kMarkA}));
 }
 
+// A chat has a range for each message. Work for every pair of messages would take minutes, and the
+// budget would end it with an error.
+TEST(SentencePiece, TensOfThousandsOfLiteralRangesTakeLinearTime) {
+  for (const bool normalized : {false, true}) {
+    json root = a_and_b();
+    for (json& token : root["added_tokens"]) token["normalized"] = normalized;
+    if (normalized)  // a prefix would become a part of the added tokens
+      root["normalizer"] = {
+          {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
+    const Tokenizer tokenizer = parse_or_die(root);
+    constexpr size_t kMessages = 30'000;
+    std::string text;
+    std::vector<ByteRange> literal;
+    for (size_t i = 0; i < kMessages; ++i) {
+      literal.push_back({text.size(), text.size() + 7});
+      text += "a </s>b</s>";
+    }
+    const auto ids = tokenizer.encode(text, {.literal = literal});
+    ASSERT_TRUE(ids.ok()) << ids.error().message;
+    EXPECT_EQ(static_cast<size_t>(std::count(ids->begin(), ids->end(), kEnd)), kMessages);
+  }
+}
+
 // Merges of a word of megabytes must cross the places where it could be cut.
 TEST(SentencePiece, MergesCrossSpacesIfTheVocabularyHasSuchTokens) {
   json root = sentencepiece({"a", "b", kMark});

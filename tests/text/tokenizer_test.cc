@@ -309,6 +309,9 @@ TEST_F(TokenizerFolder, TemplateFilesReplaceTheTemplatesOfTheConfig) {
   using Templates = std::map<std::string, std::string, std::less<>>;
   EXPECT_EQ(Tokenizer::load(folder_)->config().chat_templates,
             (Templates{{"default", "three"}, {"tool_use", "two"}}));
+  write("tokenizer_config.json", R"({"chat_template": {"default": "six", "rag": "seven"}})");
+  EXPECT_EQ(Tokenizer::load(folder_)->config().chat_templates,
+            (Templates{{"default", "six"}, {"rag", "seven"}}));
   write("chat_template.jinja", "four");
   EXPECT_EQ(Tokenizer::load(folder_)->config().chat_templates, (Templates{{"default", "four"}}));
   std::filesystem::create_directory(folder_ / "additional_chat_templates");
@@ -360,6 +363,53 @@ TEST_F(TokenizerFolder, TheSpecialTokensMapCountsAsInTransformers) {
   EXPECT_EQ(special_tokens(), (NamedTokens{{"bos_token", "<end>"}}));
 }
 
+// The ids and texts are those of transformers 5.23 (PreTrainedTokenizerFast.from_pretrained), which
+// adds the standard tokens first, then the other named ones, and then the rest.
+TEST_F(TokenizerFolder, SpecialTokensThatTheVocabularyLacksAreAdded) {
+  write("tokenizer.json", llama3_like().dump());
+  const TokenId next = static_cast<TokenId>(Tokenizer::load(folder_)->vocab_size());
+  const auto added = [&](const std::string& config, const std::string& map = "{}",
+                         const std::string& file = "{}") {
+    write("tokenizer_config.json", config);
+    write("special_tokens_map.json", map);
+    write("added_tokens.json", file);
+    const auto tokenizer = Tokenizer::load(folder_);
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+    std::string text;
+    for (TokenId id = next; tokenizer.ok() && id < tokenizer->vocab_size(); ++id)
+      text += tokenizer->decode(std::span(&id, 1)) + (tokenizer->is_special(id) ? "" : "!");
+    return text;
+  };
+  EXPECT_EQ(added(R"({"extra_special_tokens": ["<y>", "<x>"]})"), "<y><x>");
+  EXPECT_EQ(added(R"({"extra_special_tokens": ["<y>", "<y>", "", "<x>", "<tool>"]})"), "<y><x>");
+  EXPECT_EQ(added(R"({"extra_special_tokens": {"y_token": "<y>", "x_token": "<x>"}})"), "<y><x>");
+  EXPECT_EQ(added(R"({"additional_special_tokens": ["<y>", "<x>"]})"), "<y><x>");
+  EXPECT_EQ(added(R"({"additional_special_tokens": ["<y>"], "extra_special_tokens": ["<x>"]})"),
+            "<x>");
+  EXPECT_EQ(added(R"({"additional_special_tokens": ["<y>"], "extra_special_tokens": []})"), "<y>");
+  EXPECT_EQ(added(R"({"zz_token": "<y>", "pad_token": "<pad>", "eos_token": "<x>",
+                      "extra_special_tokens": ["<w>"]})"),
+            "<x><pad><y><w>");
+  EXPECT_EQ(added("{}", R"({"additional_special_tokens": ["<y>"], "pad_token": "<pad>"})"),
+            "<pad><y>");
+  EXPECT_EQ(added(R"({"added_tokens_decoder": {}})", R"({"extra_special_tokens": ["<y>"]})"), "");
+  EXPECT_EQ(added("{}", "{}", R"({"<x>": 901, "<y>": 900})"), "<y>!<x>!");
+  EXPECT_EQ(added(R"({"extra_special_tokens": null, "pad_token": null})"), "");
+}
+
+TEST_F(TokenizerFolder, ExtraSpecialTokensAreFoundInTexts) {
+  write("tokenizer.json", llama3_like().dump());
+  write("tokenizer_config.json", R"({"extra_special_tokens":
+      ["<y>", {"__type": "AddedToken", "content": "<x>", "lstrip": true, "special": false}]})");
+  const auto tokenizer = Tokenizer::load(folder_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const auto ids = tokenizer->encode("<y> <x>", {.add_special_tokens = false}).value();
+  EXPECT_EQ(ids,
+            (std::vector<TokenId>{*tokenizer->token_to_id("<y>"), *tokenizer->token_to_id("<x>")}));
+  EXPECT_TRUE(tokenizer->is_special(ids[1]));
+  EXPECT_EQ(tokenizer->decode(ids, /*skip_special_tokens=*/true), "");
+}
+
 TEST_F(TokenizerFolder, ErrorsNameTheFileAndTheField) {
   EXPECT_NE(load_error().find(folder_.string()), std::string::npos);
   EXPECT_NE(load_error().find("tokenizer.json"), std::string::npos);
@@ -367,8 +417,10 @@ TEST_F(TokenizerFolder, ErrorsNameTheFileAndTheField) {
   EXPECT_NE(load_error().find("tokenizer.json"), std::string::npos);
   write("tokenizer.json", llama3_like().dump());
   EXPECT_EQ(load_error(), "loaded");
-  write("tokenizer_config.json", R"({"eos_token": "<nothing>"})");
-  EXPECT_NE(load_error().find("eos_token \"<nothing>\""), std::string::npos) << load_error();
+  for (const char* wrong : {"3", "\"<x>\"", "[3]", R"({"x": 3})"}) {
+    write("tokenizer_config.json", R"({"extra_special_tokens": )" + std::string(wrong) + "}");
+    EXPECT_NE(load_error().find("extra_special_tokens"), std::string::npos) << load_error();
+  }
   write("tokenizer_config.json", R"({"eos_token": 5})");
   EXPECT_NE(load_error().find("eos_token"), std::string::npos) << load_error();
   write("tokenizer_config.json", R"({"chat_template": [5]})");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/task_labels.h"
 #include "compress/factors/narrow_weights.h"
 #include "compress/statistics/layerwise_pass.h"
 #include "compress/statistics/neurons_visit.h"
@@ -61,7 +62,7 @@ class DownFitRun {
   Result<LayerwisePass> open() {
     const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
     const LayerwisePass::Settings settings = {
-        .name = kDownFit, .label = "fitting", .sums = {{inner, inner}, {hidden, inner}}};
+        .name = kDownFit, .label = task::kFitting, .sums = {{inner, inner}, {hidden, inner}}};
     NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_, work_, settings));
     bool stands = true;
     for (int64_t layer = 0; layer < pass.layer(); ++layer) {

@@ -94,8 +94,7 @@ int64_t LayerTasks::at_once() const {
 
 Error LayerTasks::stopped() const {
   return interrupted_error(
-      fmt::format("{} of {} layers are kept in {}; run the same command again to go on", done_,
-                  inputs_.config.num_hidden_layers, work_for_errors_.parent_path().string()));
+      fmt::format("{} of {} layers are done", done_, inputs_.config.num_hidden_layers));
 }
 
 bool LayerTasks::stopping() const { return stopping_ || interrupted(); }

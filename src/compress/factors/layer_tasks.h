@@ -16,13 +16,11 @@
 
 namespace neuronmm::compress {
 
-// Runs a task for all layers. The first error ends all tasks. An interrupt ends them between two
-// layers, with an error that names the folder that contains `work_for_errors`. Other errors name
-// the model and the layer. An object runs one task only.
+// Runs a task for all layers. The first error ends all tasks, and an interrupt ends them between
+// two layers. Other errors name the model and the layer. An object runs one task only.
 class LayerTasks {
  public:
-  LayerTasks(const CompressionInputs& inputs, const std::filesystem::path& work_for_errors)
-      : inputs_(inputs), work_for_errors_(work_for_errors) {}
+  explicit LayerTasks(const CompressionInputs& inputs) : inputs_(inputs) {}
 
   // Calls task(layer) for all layers whose result is not saved yet. saved(layer) says which are; it
   // is called once for every layer, before any task. `label` is the label of the progress bar.
@@ -44,7 +42,6 @@ class LayerTasks {
   void finish(int64_t layer, const Status& status);
 
   const CompressionInputs& inputs_;
-  const std::filesystem::path& work_for_errors_;
   std::vector<int64_t> to_do_;  // the layers whose result is not saved
   std::atomic<size_t> next_{0};
   std::atomic<bool> stopping_{false};

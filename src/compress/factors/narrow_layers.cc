@@ -1,5 +1,6 @@
 #include "compress/factors/narrow_layers.h"
 
+#include "base/task_labels.h"
 #include "compress/factors/down_fit.h"
 #include "compress/factors/factor_jobs.h"
 #include "compress/factors/layer_tasks.h"
@@ -39,8 +40,8 @@ Status save_layer(const CompressionInputs& inputs, const NarrowRequest& request,
 class NarrowingByStatistics {
  public:
   NarrowingByStatistics(const CompressionInputs& inputs, const NarrowRequest& request,
-                        const fs::path& work_for_errors, const fs::path& out)
-      : inputs_(inputs), request_(request), work_for_errors_(work_for_errors), out_(out) {}
+                        const fs::path& out)
+      : inputs_(inputs), request_(request), out_(out) {}
 
   Result<std::vector<double>> run() {
     largest_maps_.resize(static_cast<size_t>(inputs_.config.num_hidden_layers));
@@ -51,16 +52,14 @@ class NarrowingByStatistics {
  private:
   Status on_threads() {
     const auto saved = [this](int64_t layer) { return is_saved(layer); };
-    return LayerTasks(inputs_, work_for_errors_)
-        .run(kLabel, saved, [this](int64_t layer) -> Status {
-          NMM_ASSIGN(MlpData data, read_mlp_data(inputs_, request_.files, layer));
-          NMM_ASSIGN(const auto order, request_.order(layer));
-          NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
-          NMM_ASSIGN(const NarrowMlp narrow,
-                     narrow_mlp(std::move(data.mlp), std::move(data.statistics), data.metric, order,
-                                shape(layer), stored));
-          return save(layer, narrow);
-        });
+    return LayerTasks(inputs_).run(kLabel, saved, [this](int64_t layer) -> Status {
+      NMM_ASSIGN(MlpData data, read_mlp_data(inputs_, request_.files, layer));
+      NMM_ASSIGN(const auto order, request_.order(layer));
+      NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
+      NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(std::move(data.mlp), std::move(data.statistics),
+                                                    data.metric, order, shape(layer), stored));
+      return save(layer, narrow);
+    });
   }
 
   Status on_processes() {
@@ -71,11 +70,10 @@ class NarrowingByStatistics {
       NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
       return narrow_job(layer, data.statistics, data.metric, order, shape(layer), stored);
     };
-    return LayerTasks(inputs_, work_for_errors_)
-        .run_with_helpers(kLabel, saved, job, run_narrow_job,
-                          [this](int64_t layer, MessageReader& result) {
-                            return save(layer, read_narrow_result(result));
-                          });
+    return LayerTasks(inputs_).run_with_helpers(kLabel, saved, job, run_narrow_job,
+                                                [this](int64_t layer, MessageReader& result) {
+                                                  return save(layer, read_narrow_result(result));
+                                                });
   }
 
   const io::MlpShape& shape(int64_t layer) const {
@@ -91,10 +89,9 @@ class NarrowingByStatistics {
     return save_layer(inputs_, request_, out_, layer, narrow);
   }
 
-  static constexpr const char* kLabel = "narrowing";
+  static constexpr const char* kLabel = task::kNarrowing;
   const CompressionInputs& inputs_;
   const NarrowRequest& request_;
-  const fs::path& work_for_errors_;
   const fs::path& out_;
   std::vector<double> largest_maps_;
 };
@@ -116,9 +113,8 @@ Result<MlpData> read_mlp_data(const CompressionInputs& inputs, const StatisticsF
 }
 
 Result<std::vector<double>> narrow_layers(const CompressionInputs& inputs,
-                                          const NarrowRequest& request,
-                                          const fs::path& work_for_errors, const fs::path& out) {
-  return NarrowingByStatistics(inputs, request, work_for_errors, out).run();
+                                          const NarrowRequest& request, const fs::path& out) {
+  return NarrowingByStatistics(inputs, request, out).run();
 }
 
 Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& inputs,

@@ -55,15 +55,12 @@ struct NarrowRequest {
 
 // Narrows by statistics alone. Writes narrowed_path(out, layer) for every layer and skips files
 // that exist already and are intact. The files hold the tensors of the MLPs under their names in
-// model/mlp_reader.h. Several layers run at the same time. The folder `out` must exist. The error
-// of an interrupt names the folder that contains `work_for_errors`, the run's work folder. The path
-// is used for nothing else.
+// model/mlp_reader.h. Several layers run at the same time. The folder `out` must exist.
 //
 // Returns one number per layer: the largest absolute entry of the maps between pivots and other
 // elements. A large entry would magnify rounding errors.
 Result<std::vector<double>> narrow_layers(const CompressionInputs& inputs,
                                           const NarrowRequest& request,
-                                          const std::filesystem::path& work_for_errors,
                                           const std::filesystem::path& out);
 // Does the same layer by layer, with down fitted on the calibration text `inputs.text`
 // (down_fit.h). `out` also holds the state of the fit until the last layer is done.

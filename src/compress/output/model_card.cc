@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "compress/output/front_matter.h"
+#include "compress/output/transformers_code.h"
 #include "compress/sizes/form.h"
+#include "io/json_file.h"
 #include "io/text_file.h"
 
 namespace neuronmm::compress {
@@ -91,7 +93,7 @@ std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfi
 }
 
 constexpr const char* kNamesOfTensors =
-    "\n"
+    "\n## The tensors\n\n"
     "A low-rank MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
     "`X_u_proj.weight`. In other forms elements of the hidden state, whose numbers are in\n"
     "`X_pivots`, stand for all of it, and `X_pivot_proj.weight` leads from or to the others;\n"
@@ -99,8 +101,23 @@ constexpr const char* kNamesOfTensors =
     "`NAME_scale`, those of 4 bits `NAME_group`, too. `neuronmm_compression` and\n"
     "`neuronmm_quantization` of config.json say which there are.\n";
 
+// Says which code the folder has, so that a reader can check it before they trust it.
+std::string code_of_folder() {
+  std::string text = fmt::format(
+      "\n## The code in this folder\n\n"
+      "`trust_remote_code=True` lets transformers run three Python files of this folder. They are "
+      "a\n"
+      "part of neuronmm {} (`python/transformers` of its source). Nothing of them comes from the\n"
+      "original model, and no other file here holds code. `sha256sum` shows whether they are\n"
+      "unchanged.\n\n"
+      "| file | what it does | SHA-256 |\n|---|---|---|\n",
+      code_version());
+  for (const CodeFile& file : code_files())
+    text += fmt::format("| `{}` | {} | `{}` |\n", file.name, file.job, file.sha256);
+  return text;
+}
+
 std::string how_to_load(const std::string& folder, bool plain) {
-  const std::string trust = plain ? "" : ", trust_remote_code=True";
   return fmt::format(
              "\n## How to load it\n\n"
              "With transformers{1}:\n\n"
@@ -114,8 +131,9 @@ std::string how_to_load(const std::string& folder, bool plain) {
              "neuronmm inspect {0}\n"
              "neuronmm generate {0} \"Once upon a time\"\n"
              "```\n",
-             folder, plain ? "" : ", which runs the Python files of this folder", trust) +
-         (plain ? "" : kNamesOfTensors);
+             folder, plain ? "" : ", which runs our Python files (see below)",
+             plain ? "" : ", trust_remote_code=True") +
+         (plain ? "" : code_of_folder() + kNamesOfTensors);
 }
 
 }  // namespace
@@ -160,7 +178,7 @@ ModelCard model_card(const std::filesystem::path& out, const std::filesystem::pa
   card.title = fmt::format("{}: {}{}", folder_name(out), folder_name(model), what);
   card.folder = folder_name(out);
   const auto config = io::read_text_file(model / "config.json", io::kMaxConfigBytes);
-  if (config.ok()) card.base_model = hub_name(*config);
+  if (config.ok()) card.base_model = hub_name(io::strict_json(*config));
   const auto readme = io::read_text_file(model / "README.md", io::kMaxConfigBytes);
   if (readme.ok()) card.license = license_lines(*readme);
   return card;

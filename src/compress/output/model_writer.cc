@@ -203,11 +203,7 @@ class SourceList {
 Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
   NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
-  return write_tensors(
-      tensors, folder,
-      fmt::format("what is finished is kept in {}; run the same command again to go on",
-                  folder.string()),
-      progress, max_shard_bytes);
+  return write_tensors(tensors, folder, progress, max_shard_bytes);
 }
 
 }  // namespace neuronmm::compress

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/rounding/quantized_formats.h"
 #include "io/folder_writer.h"
 #include "io/quantization.h"
@@ -120,8 +121,7 @@ Status append_tensor(const TensorSource& source, ShardWriter& writer) {
 }  // namespace
 
 Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
-                     const std::string& if_interrupted, Progress& progress,
-                     int64_t max_shard_bytes) {
+                     Progress& progress, int64_t max_shard_bytes) {
   std::vector<io::TensorSpec> specs;
   for (const TensorSource& source : sources) {
     for (io::TensorSpec& spec : stored_specs(source.spec, source.rounding)) {
@@ -130,10 +130,10 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
   }
   ShardWriter writer(io::plan_shards(specs, max_shard_bytes), folder);
   // A safetensors header needs all sizes before the first byte of data.
-  progress.start("writing", std::ssize(sources));
+  progress.start(task::kWriting, std::ssize(sources));
   int64_t done = 0;
   for (const TensorSource& source : sources) {
-    if (interrupted()) return interrupted_error(if_interrupted);
+    if (interrupted()) return interrupted_error("the model is not written");
     NMM_TRY(append_tensor(source, writer));
     progress.update(++done, source.spec.name);
   }

@@ -31,10 +31,8 @@ struct TensorSource {
 };
 
 // Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.
-// `if_interrupted` is the message of the error after an interrupt; it says what is kept. Fails with
-// the tensor's name if a value to be rounded is NaN or infinite.
+// Fails with the tensor's name if a value to be rounded is NaN or infinite.
 Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
-                     const std::string& if_interrupted, Progress& progress,
-                     int64_t max_shard_bytes = io::kMaxShardBytes);
+                     Progress& progress, int64_t max_shard_bytes = io::kMaxShardBytes);
 
 }  // namespace neuronmm::compress

@@ -3,6 +3,7 @@
 // (docs/guide/transformers.md): Python code that knows factors and rounded weights, and a
 // config.json that names this code.
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -15,6 +16,16 @@ namespace neuronmm::compress {
 std::string_view configuration_code();
 std::string_view modeling_code();
 std::string_view mlp_code();
+
+// One of these files as the model card describes it.
+struct CodeFile {
+  std::string_view name;  // "modeling_neuronmm.py"
+  std::string_view job;   // what its code does, in a few words
+  std::string_view sha256;
+};
+std::array<CodeFile, 3> code_files();
+// Returns the version of this program, to which the files belong.
+std::string_view code_version();
 
 // Writes config.json, configuration_neuronmm.py, modeling_neuronmm.py and neuronmm_mlp.py to
 // `folder`. `config_text` is the config.json of the model, including ranks and quantization.

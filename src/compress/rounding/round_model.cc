@@ -6,6 +6,7 @@
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/rounding/mlp_rounding.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "model/layer_weights.h"
@@ -127,15 +128,13 @@ Status round_model(const ModelRounding& rounding, const fs::path& work, Progress
   int64_t found = 0;
   while (found < run.steps() && run.finished(found)) ++found;
   if (found > 0 && found < run.steps()) {
-    progress.print("rounding: " +
+    progress.print(std::string(task::kRounding) + ": " +
                    found_text(found / 4, rounding.config.num_hidden_layers, "layer", "layers"));
   }
-  progress.start("rounding", run.steps(), found);
+  progress.start(task::kRounding, run.steps(), found);
   for (int64_t step = 0; step < run.steps(); ++step) {
     if (interrupted()) {
-      return interrupted_error(fmt::format(
-          "the weights rounded so far are kept in {}; run the same command again to go on",
-          work.parent_path().string()));
+      return interrupted_error(fmt::format("{} of {} matrices are rounded", step, run.steps()));
     }
     NMM_TRY(run.round(step));
     if (step < found) continue;  // nothing had to be done

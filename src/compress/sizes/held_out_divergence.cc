@@ -24,7 +24,7 @@ Result<double> HeldOutDivergence::measure(std::string_view name, const ShapedMod
   NMM_TRY(io::make_folder(folder));
 
   const NarrowRequest narrowing = narrow_request(request_, model, inputs_.config);
-  NMM_ASSIGN(const auto narrowed, narrow_layers(inputs_, narrowing, work_, folder));
+  NMM_ASSIGN(const auto narrowed, narrow_layers(inputs_, narrowing, folder));
   (void)narrowed;
   if (!reference_) {
     NMM_ASSIGN(reference_, DenseReference::run(inputs_, inputs_.text->held_out));

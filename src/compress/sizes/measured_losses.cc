@@ -6,6 +6,7 @@
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/sizes/measured_file.h"
 #include "compress/sizes/shape_search.h"
 
@@ -28,11 +29,9 @@ std::vector<int64_t> unmeasured_layers(const MeasureRequest& request, const fs::
   return layers;
 }
 
-Error stopped(int64_t layer, const MeasureRequest& request, const fs::path& work) {
+Error stopped(int64_t layer, const MeasureRequest& request) {
   return interrupted_error(
-      fmt::format("losses of {} of {} layers are measured and kept in {}; run the same command "
-                  "again to go on",
-                  layer, request.shapes.size(), work.parent_path().string()));
+      fmt::format("the losses of {} of {} layers are measured", layer, request.shapes.size()));
 }
 
 // Measures one layer and writes its file.
@@ -60,11 +59,12 @@ Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& req
     return read_measured(measured_path(work, layer)).has_value();
   });
   if (resumed) {
-    inputs.progress.print("measuring losses: " + found_text(done, all, "layer", "layers"));
+    inputs.progress.print(std::string(task::kMeasuringLosses) + ": " +
+                          found_text(done, all, "layer", "layers"));
   }
-  inputs.progress.start("measuring losses", all, done);
+  inputs.progress.start(task::kMeasuringLosses, all, done);
   for (const int64_t layer : layers) {
-    if (interrupted()) return stopped(layer, request, work);
+    if (interrupted()) return stopped(layer, request);
     NMM_TRY(measure_layer(inputs, request, work, reference, layer));
     inputs.progress.update(++done, fmt::format("layer {}", layer));
   }

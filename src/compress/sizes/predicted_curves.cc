@@ -1,5 +1,6 @@
 #include "compress/sizes/predicted_curves.h"
 
+#include "base/task_labels.h"
 #include "compress/factors/layer_tasks.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/sizes/loss_job.h"
@@ -11,8 +12,7 @@ namespace neuronmm::compress {
 namespace fs = std::filesystem;
 
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
-                                                      const StatisticsFiles& files,
-                                                      const fs::path& work) {
+                                                      const StatisticsFiles& files) {
   NMM_TRY(io::make_folder(files.losses));
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   const auto saved = [&](int64_t layer) {
@@ -26,8 +26,8 @@ Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& i
     layers[static_cast<size_t>(layer)] = std::move(losses);
     return status;
   };
-  LayerTasks tasks(inputs, work);
-  const std::string label = "predicting losses";
+  LayerTasks tasks(inputs);
+  const std::string label = task::kPredicting;
   if (inputs.helpers != nullptr) {
     const auto job = [&](int64_t layer) -> Result<LayerJob> {
       NMM_ASSIGN(const MlpData data, read_mlp_data(inputs, files, layer));

@@ -14,10 +14,8 @@ namespace neuronmm::compress {
 
 // Returns the losses of all layers. Writes a file per layer to files.losses (losses_file.h) and
 // reads the files that are there. Several layers run at once, on this process or on all processes.
-// `work` is the folder that the message after an interrupt names.
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
-                                                      const StatisticsFiles& files,
-                                                      const std::filesystem::path& work);
+                                                      const StatisticsFiles& files);
 
 // Returns `files`, with `work` as the folder of losses if the folder of saved losses is read-only
 // and lacks a layer.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "base/threads.h"
 #include "compress/factors/factorize.h"
 #include "compress/sizes/dense_reference.h"
@@ -58,7 +59,7 @@ class SensitivityPass {
 
   Result<std::vector<MatrixSensitivity>> run() {
     NMM_TRY(embed());
-    progress_.start("measuring sensitivity", count_steps());
+    progress_.start(task::kMeasuringSensitivity, count_steps());
     for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) NMM_TRY(pass_layer(layer));
     NMM_TRY(measure_branches());
     progress_.finish();
@@ -107,8 +108,7 @@ class SensitivityPass {
   Status step(int64_t layer) {
     progress_.update(++steps_, fmt::format("layer {}", layer));
     if (!interrupted()) return {};
-    return interrupted_error(
-        "measuring sensitivity begins again with the same command; the calibration is kept");
+    return interrupted_error("the sensitivity is not measured and begins again");
   }
 
   // Takes the variants of earlier layers through this layer, which is dense for them. Then takes

@@ -145,8 +145,7 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
   const NarrowRequest narrowing = narrow_request(unrounded, model, inputs.config);
   const MeasureRequest wanted = {.shapes = narrowing.shapes,
                                  .narrow = [&]() -> Status {
-                                   const auto narrowed =
-                                       narrow_layers(inputs, narrowing, work, folder);
+                                   const auto narrowed = narrow_layers(inputs, narrowing, folder);
                                    return narrowed.ok() ? Status() : Status(narrowed.error());
                                  },
                                  .narrowed = narrowed_mlps(inputs, unrounded.weights, folder)};
@@ -201,7 +200,7 @@ Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
 
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const fs::path& work) {
-  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files, work));
+  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
   Form form = request.form;
@@ -226,7 +225,7 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
 Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& inputs,
                                                      const ShapeRequest& request,
                                                      const fs::path& work) {
-  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files, work));
+  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
   NMM_ASSIGN(const FoundShapes found, shapes_of(request, request.form, sizes, layers));

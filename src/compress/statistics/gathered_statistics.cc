@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/kept_work.h"
 #include "compress/statistics/work_folder.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
@@ -156,6 +157,7 @@ class Gathering {
     NMM_TRY(open_work_folder(work, settings(),
                              request_.force ? OtherWork::kDelete : OtherWork::kRefuse,
                              inputs_.progress));
+    const KeptWork kept(work.parent_path().string());
     if (two_sided()) {
       NMM_ASSIGN(const fs::path metric, made_metric(work));
     }

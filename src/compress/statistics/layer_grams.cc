@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "base/task_labels.h"
 #include "compress/statistics/layerwise_pass.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "io/safetensors.h"
@@ -15,7 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr const char *kInName = "in", *kOutName = "out";
 
-const LayerwisePass::Settings kCalibrationPass = {.name = "calibration", .label = "calibrating"};
+const LayerwisePass::Settings kCalibrationPass = {.name = "calibration",
+                                                  .label = task::kCalibrating};
 
 // Sums up the two Gram matrices of a layer (LayerGrams).
 class GramVisit : public SequenceVisit {

@@ -184,10 +184,8 @@ Status LayerwisePass::stop() const {
 }
 
 Error LayerwisePass::stopped() const {
-  return interrupted_error(fmt::format(
-      "calibration has done {} of {} layers, which are kept in {}; run the same command "
-      "again to go on",
-      layer_, num_layers_, work_.parent_path().string()));
+  return interrupted_error(
+      fmt::format("calibration has done {} of {} layers", layer_, num_layers_));
 }
 
 void LayerwisePass::report() {

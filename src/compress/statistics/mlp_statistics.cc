@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "compress/linear_algebra/gram.h"
 #include "compress/statistics/attention_recorder.h"
 #include "compress/statistics/layerwise_pass.h"
@@ -282,8 +283,9 @@ VisitResult make_statistics_visit(const VisitContext& context, const LayerVisit&
 
 Status gather_statistics(const CompressionInputs& inputs, const fs::path& work, Gathered what) {
   if (all_gathered(inputs.config, work, what)) return {};
-  const LayerwisePass::Settings settings = {
-      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(inputs.config, what)};
+  const LayerwisePass::Settings settings = {.name = kStatisticsPass,
+                                            .label = task::kCalibrating,
+                                            .sums = sum_shapes(inputs.config, what)};
   NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, settings));
   while (!pass.done()) {
     NMM_TRY(pass.visit(statistics_visit(pass.layer(), what)));

@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,12 @@
 
 namespace neuronmm::serve {
 namespace {
+
+// A client may have at most this many times as much in the queue as is free. A new client therefore
+// finds room, however many requests the others send. This is the dynamic threshold of Choudhury and
+// Hahne (IEEE/ACM Transactions on Networking 6, 1998). Assumed: one client alone can use 7/8 of the
+// queue.
+constexpr int64_t kMostOfFree = 7;
 
 // Returns the number of blocks if the options do not give a limit (see kDefaultKvContexts). The
 // result is never less than one context.
@@ -73,7 +80,7 @@ class Engine::Impl {
     const int64_t tokens = std::ssize(request.prompt);
     {
       const std::lock_guard lock(mutex_);
-      if (auto refused = find_queue_refusal(tokens)) return std::move(*refused);
+      if (auto refused = find_queue_refusal(request.client, tokens)) return std::move(*refused);
     }
     // Making a job may take long, so the lock is not held. Other requests may fill the queue
     // meanwhile, which is why the queue is checked again.
@@ -82,7 +89,10 @@ class Engine::Impl {
     const RequestId id = job->id;
     {
       const std::lock_guard lock(mutex_);
-      if (auto refused = find_queue_refusal(tokens)) return std::move(*refused);
+      if (auto refused = find_queue_refusal(job->client, tokens)) return std::move(*refused);
+      Queued& queued = queued_[job->client];
+      ++queued.requests;
+      queued.tokens += tokens;
       incoming_.push_back(std::move(job));
       incoming_tokens_ += tokens;
       ++unfinished_requests_;
@@ -130,22 +140,38 @@ class Engine::Impl {
   }
 
  private:
-  // Returns the refusal of a prompt of `tokens` tokens if the engine is stopping or the queue is
-  // full. A prompt that finds an empty queue is accepted whatever its length. The caller holds the
-  // lock.
-  std::optional<Admission> find_queue_refusal(int64_t tokens) const {
+  // What a client has in the queue.
+  struct Queued {
+    int64_t requests = 0, tokens = 0;
+  };
+
+  // Returns the refusal of a prompt of `tokens` tokens if the engine is stopping, or if the queue
+  // is full for this client. A prompt that finds an empty queue is accepted whatever its length.
+  // The caller holds the lock.
+  std::optional<Admission> find_queue_refusal(const std::string& client, int64_t tokens) const {
     if (stopping_) return Admission{0, Refusal::kStopping, "the engine takes no new requests"};
+    const auto found = queued_.find(client);
+    const Queued own = found == queued_.end() ? Queued() : found->second;
     const int64_t requests = queued_requests_ + std::ssize(incoming_);
-    if (requests >= options_.max_queued_requests)
+    const int64_t free_requests = options_.max_queued_requests - requests;
+    const int64_t queued = snapshot_.queued_tokens + incoming_tokens_;
+    const int64_t free_tokens = options_.max_queued_tokens - queued - tokens;
+    if (free_requests <= 0)
       return Admission{0, Refusal::kQueueFull,
                        fmt::format("{} requests wait, and at most {} may", requests,
                                    options_.max_queued_requests)};
-    const int64_t queued = snapshot_.queued_tokens + incoming_tokens_;
-    if (queued > 0 && queued + tokens > options_.max_queued_tokens)
+    if (queued > 0 && free_tokens < 0)
       return Admission{0, Refusal::kQueueFull,
                        fmt::format("{} tokens of prompts wait: with {} more there are too many, at "
                                    "most {} may",
                                    queued, tokens, options_.max_queued_tokens)};
+    if (own.requests >= kMostOfFree * free_requests ||
+        (own.tokens > 0 && own.tokens + tokens > kMostOfFree * free_tokens))
+      return Admission{
+          0, Refusal::kQueueFull,
+          fmt::format("{} requests with {} tokens of this client wait, and the rest of "
+                      "the queue is kept for others",
+                      own.requests, own.tokens)};
     return std::nullopt;
   }
 
@@ -195,7 +221,13 @@ class Engine::Impl {
   void publish_statistics() {
     const int64_t ended = scheduler_.delete_finished();
     const Statistics now = scheduler_.statistics();
+    const std::vector<Scheduler::Departure> departures = scheduler_.take_departures();
     const std::lock_guard lock(mutex_);
+    for (const auto& [client, tokens] : departures) {
+      const auto queued = queued_.find(client);
+      queued->second.tokens -= tokens;
+      if (--queued->second.requests == 0) queued_.erase(queued);
+    }
     snapshot_ = now;
     queued_requests_ = scheduler_.queued_requests();
     unfinished_requests_ -= ended;
@@ -211,6 +243,7 @@ class Engine::Impl {
   std::condition_variable wake_;
   std::vector<std::unique_ptr<Job>> incoming_;
   int64_t incoming_tokens_ = 0;
+  std::unordered_map<std::string, Queued> queued_;  // the clients that have requests in the queue
   std::vector<RequestId> cancelled_;
   Statistics snapshot_;
   int64_t queued_requests_ = 0;      // the number of requests in the scheduler's queue

@@ -31,7 +31,7 @@ inline constexpr double kDefaultKvMemoryShare = 0.5;
 struct EngineOptions {
   int64_t max_sequences = 64;  // the largest number of answers that are computed together
   // The largest number of tokens of all waiting prompts. A prompt that finds an empty queue may be
-  // longer.
+  // longer. One client can use 7/8 of both limits, and less if others wait, too.
   int64_t max_queued_tokens = 1 << 18;
   int64_t max_queued_requests = 1024;
   // A hard limit for keys and values, which is rounded down to whole blocks of 128 positions and

@@ -8,6 +8,7 @@ Job::Job(RequestId request_id, Request request, std::shared_ptr<Listener> answer
          const SequenceCapacity& capacity)
     : id(request_id),
       priority(request.priority),
+      client(std::move(request.client)),
       cache_salt(std::move(request.cache_salt)),
       wanted_prompt_logprobs(request.prompt_logprobs),
       listener(std::move(answer_listener)),

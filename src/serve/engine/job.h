@@ -13,6 +13,7 @@
 #include "model/continuation.h"
 #include "serve/engine/admission.h"
 #include "serve/engine/engine.h"
+#include "serve/engine/fair_queue.h"
 #include "serve/engine/kv_memory.h"
 #include "serve/engine/request.h"
 
@@ -49,9 +50,10 @@ struct Job {
 
   const RequestId id;
   const int64_t priority;
-  const std::string cache_salt;
+  const std::string client, cache_salt;
   const std::optional<int64_t> wanted_prompt_logprobs;
   const std::shared_ptr<Listener> listener;
+  ClientShare* share = nullptr;  // what the client has, from FairQueue::enter() to leave()
   std::vector<Sequence> sequences;
   std::vector<model::TokenLogprobs> prompt_logprobs;  // those computed until this step
   int64_t unfinished;                                 // the number of answers that have not ended

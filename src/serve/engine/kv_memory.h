@@ -26,13 +26,13 @@ class KvMemory {
   // Returns the number of blocks that only the prefix cache holds.
   int64_t cached() const { return prefixes_.unused(); }
   int64_t in_use() const { return allocated_ - std::ssize(free_) - cached(); }
+  // Returns the number of blocks that a sequence can still get: the free ones, those not allocated
+  // yet, and the cached ones.
+  int64_t available() const { return blocks_ - in_use(); }
 
  private:
   friend class SequenceMemory;
 
-  // Returns the number of blocks that a sequence can still get: the free ones, those not allocated
-  // yet, and the cached ones.
-  int64_t available() const { return blocks_ - in_use(); }
   // Returns a block for a sequence to write. At least one must be available. Throws std::bad_alloc
   // if the system has no memory and no cached block can be evicted.
   ops::KvBlock take_block();

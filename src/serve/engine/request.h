@@ -42,8 +42,10 @@ struct Request {
   std::function<std::unique_ptr<model::TokenConstraint>()> make_constraint;
   // Requests share the keys and values of a common prefix only if their salts are equal.
   std::string cache_salt;
-  // Requests with a smaller value are admitted first, equal ones in the order of their arrival.
+  // Requests with a smaller value are admitted first. Among equal ones every client gets its share,
+  // and a client's own requests are admitted in the order of their arrival.
   int64_t priority = 0;
+  std::string client;  // the name of the client, which any text may be
 };
 
 struct GeneratedToken {

@@ -32,15 +32,11 @@ Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits
       limits_(limits),
       memory_(transformer, limits.kv_blocks, limits.sequence_tokens) {}
 
-Scheduler::Key Scheduler::key_of(const Sequence& sequence) {
-  return {sequence.job.priority, sequence.job.id, sequence.choice};
-}
-
 void Scheduler::add(std::unique_ptr<Job> job) {
-  Sequence& first = job->sequences[0];
   ++queued_requests_;
   statistics_.queued_tokens += std::ssize(job->prompt());
-  waiting_.emplace(key_of(first), &first);
+  queue_.enter(*job);
+  queue_.wait(job->sequences[0]);
   jobs_.emplace(job->id, std::move(job));
 }
 
@@ -58,6 +54,7 @@ void Scheduler::end_all(FinishReason reason, const std::string& message) {
 
 void Scheduler::plan_step() {
   plan_.clear();
+  make_room();
   plan_decoding();
   admit();
   plan_chunks();
@@ -89,15 +86,35 @@ void Scheduler::run_step() {
 }
 
 int64_t Scheduler::delete_finished() {
-  for (const RequestId id : finished_) jobs_.erase(id);
+  for (const RequestId id : finished_) {
+    const auto job = jobs_.find(id);
+    queue_.leave(*job->second);
+    jobs_.erase(job);
+  }
   return std::ssize(std::exchange(finished_, {}));
+}
+
+// Preempts sequences of a client that has more than its share, if the next sequence of the queue
+// finds no room and belongs to a client that has less.
+void Scheduler::make_room() {
+  const Sequence* const next = queue_.next();
+  if (next == nullptr) return;
+  const int64_t tokens = std::ssize(next->continuation.tokens());
+  const int64_t blocks = (tokens + ops::kKvBlock - 1) / ops::kKvBlock;
+  for (;;) {
+    const bool lacks_slots = std::ssize(queue_.running()) >= limits_.max_sequences;
+    if (!lacks_slots && memory_.available() >= blocks) return;
+    Sequence* const surplus =
+        queue_.find_surplus(*next, lacks_slots ? Shortage::kSlots : Shortage::kMemory);
+    if (surplus == nullptr) return;
+    preempt(*surplus);
+  }
 }
 
 // Complete blocks of the sequence stay in the prefix cache until another sequence needs the memory.
 void Scheduler::preempt(Sequence& sequence) {
   sequence.memory.reset();
-  running_.erase(key_of(sequence));
-  waiting_.emplace(key_of(sequence), &sequence);
+  queue_.wait(sequence);
   ++statistics_.preemptions;
 }
 
@@ -106,7 +123,7 @@ void Scheduler::preempt(Sequence& sequence) {
 // always progress.
 bool Scheduler::reserve_next_position(Sequence& sequence) {
   while (!sequence.memory->reserve(sequence.memory->length() + 1)) {
-    Sequence& last = *running_.rbegin()->second;
+    Sequence& last = *queue_.running().rbegin()->second;
     preempt(last);
     if (&last == &sequence) return false;
   }
@@ -115,7 +132,7 @@ bool Scheduler::reserve_next_position(Sequence& sequence) {
 
 void Scheduler::plan_decoding() {
   std::vector<Sequence*> decoding;
-  for (const auto& [key, sequence] : running_) {
+  for (const auto& [key, sequence] : queue_.running()) {
     if (sequence->decoding()) decoding.push_back(sequence);
   }
   for (Sequence* const sequence : decoding) {
@@ -129,8 +146,10 @@ void Scheduler::plan_decoding() {
 // Admits sequences strictly in order. If one does not fit yet, those after it wait, too. Otherwise
 // a long prompt could wait forever.
 void Scheduler::admit() {
-  while (!waiting_.empty() && std::ssize(running_) < limits_.max_sequences) {
-    Sequence& sequence = *waiting_.begin()->second;
+  while (std::ssize(queue_.running()) < limits_.max_sequences) {
+    Sequence* const next = queue_.next();
+    if (next == nullptr) return;
+    Sequence& sequence = *next;
     const std::span<const TokenId> tokens = sequence.continuation.tokens();
     bool fits = false;
     run_for_one_answer(sequence, [&] {
@@ -141,8 +160,8 @@ void Scheduler::admit() {
     });
     if (sequence.done) continue;
     if (!fits) return;
-    waiting_.erase(key_of(sequence));
-    running_.emplace(key_of(sequence), &sequence);
+    queue_.run(sequence);
+    if (!sequence.job.was_admitted) FairQueue::charge(sequence.job, std::ssize(tokens));
     leave_queue(sequence.job);
   }
 }
@@ -151,11 +170,12 @@ void Scheduler::leave_queue(Job& job) {
   if (std::exchange(job.was_admitted, true)) return;
   --queued_requests_;
   statistics_.queued_tokens -= std::ssize(job.prompt());
+  departures_.push_back({job.client, std::ssize(job.prompt())});
 }
 
 void Scheduler::plan_chunks() {
   std::vector<PlannedTokens> prompts;
-  for (const auto& [key, sequence] : running_) {
+  for (const auto& [key, sequence] : queue_.running()) {
     if (sequence->decoding()) continue;
     // Another request with the same prefix may have computed blocks since this one was admitted.
     if (!sequence->job.lacks_prompt_logprobs())
@@ -166,8 +186,12 @@ void Scheduler::plan_chunks() {
   const auto pending = [](const PlannedTokens& planned) {
     return std::ssize(planned.sequence->pending());
   };
-  const int64_t first_tokens = std::min(pending(prompts[0]), (limits_.chunk_tokens + 1) / 2);
-  prompts[0].tokens = first_tokens;
+  const auto first = std::ranges::min_element(prompts, {}, [](const PlannedTokens& planned) {
+    const Job& job = planned.sequence->job;
+    return std::pair(job.priority, job.share->served_tokens);
+  });
+  const int64_t first_tokens = std::min(pending(*first), (limits_.chunk_tokens + 1) / 2);
+  first->tokens = first_tokens;
   std::ranges::stable_sort(prompts, {}, pending);
   int64_t left = limits_.chunk_tokens - first_tokens, logprob_rows = kLogprobRows;
   for (PlannedTokens& planned : prompts) {
@@ -325,8 +349,9 @@ void Scheduler::finish_prompt(const Outcome& outcome) {
   if (job.wanted_prompt_logprobs) job.listener->on_prompt_logprobs(std::move(job.prompt_logprobs));
   for (Sequence& sequence : job.sequences) {
     if (&sequence == &first || first.continuation.limit() <= 0) continue;
-    if (std::ssize(running_) < limits_.max_sequences) sequence.memory = first.memory->fork();
-    (sequence.memory ? running_ : waiting_).emplace(key_of(sequence), &sequence);
+    if (std::ssize(queue_.running()) < limits_.max_sequences)
+      sequence.memory = first.memory->fork();
+    sequence.memory ? queue_.run(sequence) : queue_.wait(sequence);
   }
   job.prompt_done = true;
   for (Sequence& sequence : job.sequences) {
@@ -345,6 +370,7 @@ void Scheduler::report_token(Sequence& sequence, Result<model::Step> step) {
   bool wants_more = true;
   if (step->token) {
     ++statistics_.generated_tokens;
+    FairQueue::charge(sequence.job, FairQueue::kGeneratedCost);
     const GeneratedToken token = {*step->token, std::move(step->logprobs)};
     wants_more = sequence.job.listener->on_token(sequence.choice, token);
   }
@@ -358,8 +384,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<To
   Job& job = sequence.job;
   leave_queue(job);
   sequence.memory.reset();
-  running_.erase(key_of(sequence));
-  waiting_.erase(key_of(sequence));
+  queue_.remove(sequence);
   if (--job.unfinished == 0) finished_.push_back(job.id);
   try {
     job.listener->on_finish(sequence.choice, reason, stop_token, message);
@@ -387,10 +412,10 @@ void Scheduler::run_for_one_answer(Sequence& sequence, const Work& work) {
 
 Statistics Scheduler::statistics() const {
   Statistics now = statistics_;
-  now.running = std::ssize(running_);
+  now.running = std::ssize(queue_.running());
   now.waiting = std::ssize(jobs_);
   RequestId previous = 0;
-  for (const auto& [key, sequence] : running_) {
+  for (const auto& [key, sequence] : queue_.running()) {
     if (std::exchange(previous, key.request) != key.request) --now.waiting;
   }
   now.kv_blocks = memory_.blocks();

@@ -4,24 +4,27 @@
 // thread (engine.cc) is its only user, and no other thread may call it.
 //
 // A step contains the next token of every answer that is being decoded, and after those a chunk of
-// tokens of prompts. Requests with a smaller priority value come first, then older requests. Half
-// of the chunk belongs to the first prompt, the rest to the shortest prompts. A short prompt thus
-// does not wait for a long one, and a long prompt does not wait for many short ones.
+// tokens of prompts. Requests with a smaller priority value come first, then those of the client
+// that was served least (fair_queue.h), then older requests. Half of the chunk belongs to the first
+// prompt, the rest to the shortest prompts. A short prompt thus does not wait for a long one, and a
+// long prompt does not wait for many short ones.
 //
 // If memory is short, the scheduler preempts the last sequence: its blocks are given back, and its
-// keys and values are computed again later. The sequence keeps its tokens, its sampler and its
-// constraint, so its answer does not change.
+// keys and values are computed again later. It does the same to sequences of a client that has more
+// than its share of slots or memory, while another client waits. The sequence keeps its tokens, its
+// sampler and its constraint, so its answer does not change.
 
-#include <compare>
 #include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/transformer.h"
+#include "serve/engine/fair_queue.h"
 #include "serve/engine/job.h"
 #include "serve/engine/kv_memory.h"
 #include "serve/engine/statistics.h"
@@ -53,15 +56,15 @@ class Scheduler {
   Statistics statistics() const;
   // Returns the number of requests that were never admitted.
   int64_t queued_requests() const { return queued_requests_; }
+  // A request that was admitted or that ended.
+  struct Departure {
+    std::string client;
+    int64_t prompt_tokens;
+  };
+  // Returns the requests that have left the queue since the last call.
+  std::vector<Departure> take_departures() { return std::exchange(departures_, {}); }
 
  private:
-  // The order in which sequences are admitted and computed.
-  struct Key {
-    int64_t priority;
-    RequestId request;
-    int64_t choice;
-    auto operator<=>(const Key&) const = default;
-  };
   // The tokens of one sequence that the next forward pass computes, and the logits that it needs.
   struct PlannedTokens {
     Sequence* sequence;
@@ -79,7 +82,7 @@ class Scheduler {
     std::exception_ptr thrown = nullptr;
   };
 
-  static Key key_of(const Sequence& sequence);
+  void make_room();
   void preempt(Sequence& sequence);
   bool reserve_next_position(Sequence& sequence);
   void plan_decoding();
@@ -105,7 +108,8 @@ class Scheduler {
   const Limits limits_;
   KvMemory memory_;
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
-  std::map<Key, Sequence*> waiting_, running_;
+  FairQueue queue_;
+  std::vector<Departure> departures_;
   std::vector<RequestId> finished_;  // the requests that delete_finished() will delete
   std::vector<PlannedTokens> plan_;  // the plan of the next forward pass
   int64_t queued_requests_ = 0;      // the number of requests that were never admitted

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <strings.h>
@@ -48,16 +49,24 @@ ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
 }
 
 bool ApiKeys::admit(std::string_view authorization, std::string_view api_key) const {
-  if (digests_.empty()) return true;
-  constexpr std::string_view kScheme = "Bearer ";
-  if (authorization.size() < kScheme.size() ||
-      strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0)
-    return is_known(api_key);
-  return is_known(authorization.substr(kScheme.size()));
+  return digests_.empty() || is_known(digest(presented(authorization, api_key)));
 }
 
-bool ApiKeys::is_known(std::string_view key) const {
-  const Digest shown = digest(key);
+std::string ApiKeys::owner(std::string_view authorization, std::string_view api_key) const {
+  if (digests_.empty()) return {};
+  const Digest shown = digest(presented(authorization, api_key));
+  if (!is_known(shown)) return {};
+  return fmt::format("key {:02x}", fmt::join(shown.begin(), shown.begin() + 8, ""));
+}
+
+std::string_view ApiKeys::presented(std::string_view authorization, std::string_view api_key) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const bool bearer = authorization.size() >= kScheme.size() &&
+                      strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) == 0;
+  return bearer ? authorization.substr(kScheme.size()) : api_key;
+}
+
+bool ApiKeys::is_known(const Digest& shown) const {
   // The loop compares all digests, so that its duration does not depend on which one matches.
   int equal = 0;
   for (const Digest& known : digests_)

@@ -30,11 +30,15 @@ class ApiKeys {
   // arguments are the values of the headers Authorization and X-Api-Key, empty if a header is
   // missing.
   bool admit(std::string_view authorization, std::string_view api_key) const;
+  // Returns a name for the client that presents a known key; empty if no key is known or presented.
+  // The name does not reveal the key.
+  std::string owner(std::string_view authorization, std::string_view api_key) const;
 
  private:
   using Digest = std::array<uint8_t, 32>;
   static Digest digest(std::string_view key);
-  bool is_known(std::string_view key) const;
+  static std::string_view presented(std::string_view authorization, std::string_view api_key);
+  bool is_known(const Digest& shown) const;
 
   std::vector<Digest> digests_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -36,10 +37,8 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
       : stream_(std::move(stream)),
         state_(state),
         wake_timer_(stream_.get_executor(), Clock::time_point::max()),
-        input_space_timer_(stream_.get_executor(), Clock::time_point::max()) {
-    state_.connections.insert(this);
-  }
-  ~ClientSocket() override { state_.connections.erase(this); }
+        input_space_timer_(stream_.get_executor(), Clock::time_point::max()) {}
+  ~ClientSocket() override { state_.connections.remove(*this); }
 
   void on_tick(Clock::time_point now) override {
     if (now >= ping_at_) wake();
@@ -57,17 +56,35 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
   }
   void close() override {
     gone_ = true;
+    state_.connections.remove(*this);
     error_code ignored;
     socket().close(ignored);
     wake();
   }
+  std::optional<double> used_time(Clock::time_point now) const override {
+    if (gone_ || deadline_ == Clock::time_point::max()) return std::nullopt;
+    const std::chrono::duration<double> left = deadline_ - now, all = time_;
+    return 1.0 - left / all;
+  }
 
  protected:
-  static constexpr size_t kMostUnparsed = 64 * 1024;
+  static constexpr size_t kMostUnparsed = 32 * 1024;
   enum class Phase { kIdle, kReading, kResponding };
 
   const ServerLimits& limits() const { return state_.options.limits; }
-  void set_deadline(ServerLimits::Milliseconds time) { deadline_ = Clock::now() + time; }
+  // Begins a time limit.
+  void set_deadline(ServerLimits::Milliseconds time) {
+    time_ = time;
+    deadline_ = Clock::now() + time;
+  }
+  // Extends the time limit by the time that the slowest client allowed would need for these bytes,
+  // but never beyond the limit's full length from now. A client that pauses after a fast begin thus
+  // has no more time than one that was slow all along.
+  void extend_deadline(size_t bytes) {
+    const auto more = std::chrono::milliseconds(static_cast<int64_t>(bytes) * 1000 /
+                                                std::max<int64_t>(1, limits().slowest_rate));
+    deadline_ = std::min(Clock::now() + time_, deadline_ + more);
+  }
   void clear_deadline() { deadline_ = Clock::time_point::max(); }
   // Returns whether the client has stopped sending: no more requests can come, and perhaps nobody
   // reads the responses.
@@ -128,11 +145,11 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
     }
   }
 
-  // Writes `text` in pieces. The connection ends if the client takes nothing of a piece for
-  // `limits().send`. Returns whether all was written.
+  // Writes `text` in pieces. The connection ends if the client reads too slowly (ServerLimits).
+  // Returns whether all was written.
   Task<bool> write(std::string_view text) {
+    set_deadline(limits().send);
     while (!text.empty() && !gone_) {
-      set_deadline(limits().send);
       const auto [error, count] = co_await stream_.async_write_some(
           asio::buffer(text.data(), std::min(text.size(), kMostPerWrite)), kAwait);
       if (error) {
@@ -140,6 +157,7 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
         break;
       }
       text.remove_prefix(count);
+      extend_deadline(count);
     }
     clear_deadline();
     co_return text.empty();
@@ -164,6 +182,7 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
   std::string input_;  // bytes that are not parsed yet
   bool eof_ = false, gone_ = false, timed_out_ = false;
   Phase phase_ = Phase::kIdle;
+  ServerLimits::Milliseconds time_{1};  // the length of the time limit that ends at deadline_
   Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
 
  private:

@@ -25,13 +25,47 @@ namespace neuronmm::serve {
 
 namespace http = boost::beast::http;
 
+// The body of a request, whose memory grows with the bytes that arrive. http::string_body would
+// take the memory for the announced length at once.
+struct ReceivedBody {
+  using value_type = std::string;
+
+  class reader {
+   public:
+    template <bool is_request, typename Fields>
+    reader(http::header<is_request, Fields>&, value_type& body) : body_(body) {}
+    void init(const boost::optional<uint64_t>&, error_code& error) { error = {}; }
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, error_code& error) {
+      const size_t before = body_.size();
+      for (const asio::const_buffer piece : boost::beast::buffers_range_ref(buffers))
+        body_.append(static_cast<const char*>(piece.data()), piece.size());
+      error = {};
+      return body_.size() - before;
+    }
+    void finish(error_code& error) { error = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+
 template <typename Stream>
 class HttpConnection : public ClientSocket<Stream> {
   using Base = ClientSocket<Stream>;
 
  public:
-  HttpConnection(Stream stream, ServerState& state, WorkPool& pool)
-      : Base(std::move(stream), state), pool_(pool), client_(Base::client_address()) {}
+  // `peer` is the address at the other end, and `owner` the client that it stands for. `owner` is
+  // empty for a trusted proxy, whose requests come from many clients.
+  HttpConnection(Stream stream, ServerState& state, WorkPool& pool, std::string peer,
+                 std::string owner)
+      : Base(std::move(stream), state),
+        pool_(pool),
+        peer_(std::move(peer)),
+        owner_(std::move(owner)),
+        client_(owner_) {
+    state_.connections.add(*this, owner_);
+  }
 
   void start() {
     asio::co_spawn(
@@ -40,12 +74,13 @@ class HttpConnection : public ClientSocket<Stream> {
   }
 
  private:
-  using Parser = http::request_parser<http::string_body>;
+  using Parser = http::request_parser<ReceivedBody>;
   using Base::clear_deadline;
   using Base::close;
   using Base::close_gracefully;
   using Base::consume;
   using Base::eof_;
+  using Base::extend_deadline;
   using Base::gone_;
   using Base::handshake;
   using Base::input_;
@@ -86,13 +121,16 @@ class HttpConnection : public ClientSocket<Stream> {
   // Reads the next request. Returns false if there is none to answer: the client has left, or the
   // request was refused here.
   Task<bool> read_request() {
-    body_reservation_.reset();
     parser_.emplace();
     parser_->header_limit(limits().header_bytes);
-    parser_->body_limit(limits().body_bytes);
+    body_limit_ = limits().body_bytes;
+    parser_->body_limit(body_limit_);
     keep_alive_ = false;
+    too_many_bytes_ = false;
     phase_ = Phase::kIdle;
-    set_deadline(limits().idle);
+    state_.connections.set_bytes(*this, 0);
+    set_client(owner_);
+    set_deadline(had_request_ ? limits().idle : limits().header);
     // While the server drains, a new connection may still send one request, for example GET /ready.
     while (!request_begins() && !input_ended() && !(state_.draining && had_request_))
       co_await wait();
@@ -101,7 +139,7 @@ class HttpConnection : public ClientSocket<Stream> {
     phase_ = Phase::kReading;
     arrived_ = Clock::now();
     record_ = {};
-    record_.client = client_;
+    record_.client = peer_;
     set_deadline(limits().header);
     if (!co_await parse(/*body=*/false)) {
       co_await refuse_unparsed();
@@ -141,15 +179,23 @@ class HttpConnection : public ClientSocket<Stream> {
   // left.
   Task<bool> parse(bool body) {
     parser_->eager(body);
-    bool at_begin = true;  // of the head: the parser has consumed nothing yet
+    bool in_request_line = !body;
+    size_t checked = 0;  // bytes of input_ that have no fault, whatever follows them
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
-      if (!body) fault_ = find_fault_in_partial_head(input_, at_begin);
+      const std::string_view unchecked = std::string_view(input_).substr(checked);
+      if (!body) fault_ = find_fault_in_partial_head(unchecked, in_request_line);
       if (!fault_.empty()) co_return false;
+      in_request_line = in_request_line && unchecked.find("\r\n") == std::string_view::npos;
       error_code error;
       const size_t taken = input_.empty() ? 0 : parser_->put(asio::buffer(input_), error);
       consume(taken);
-      at_begin = at_begin && taken == 0;
+      if (taken > 0) checked = 0;
+      if (body && taken > 0) {
+        extend_deadline(taken);
+        too_many_bytes_ = !state_.connections.set_bytes(*this, parser_->get().body().size());
+        if (too_many_bytes_) co_return false;
+      }
       if (error && error != http::error::need_more) {
         parse_error_ = error;
         co_return false;
@@ -157,7 +203,8 @@ class HttpConnection : public ClientSocket<Stream> {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       // The parser consumes the data of a body as it comes. What remains is an unfinished line
       // between two chunks, or of the trailers.
-      if (body) fault_ = find_fault_in_partial_lines(input_);
+      if (body) fault_ = find_fault_in_partial_lines(std::string_view(input_).substr(checked));
+      checked = count_checked(input_);
       const size_t before = input_.size();
       if (body && before > limits().header_bytes) fault_ = "the lines of a chunk are too long";
       if (!fault_.empty()) co_return false;
@@ -175,6 +222,27 @@ class HttpConnection : public ClientSocket<Stream> {
     origin_ = std::string(request[http::field::origin]);
     is_head_request_ = request.method() == http::verb::head;
     accepts_chunks_ = request.version() == 11;
+    identify_client();
+  }
+
+  // Finds out whose request this is (client_identity.h).
+  void identify_client() {
+    const auto& request = parser_->get();
+    std::string forwarded;
+    for (const auto& field : request) {
+      if (!boost::beast::iequals(field.name_string(), "X-Forwarded-For")) continue;
+      if (!forwarded.empty()) forwarded += ',';
+      forwarded += std::string_view(field.value().data(), field.value().size());
+    }
+    record_.client = state_.proxies.client_address(peer_, forwarded);
+    const std::string key =
+        state_.keys.owner(request[http::field::authorization], request["X-Api-Key"]);
+    set_client(key.empty() ? client_of_address(record_.client) : key);
+  }
+
+  void set_client(const std::string& client) {
+    client_ = client;
+    state_.connections.set_client(*this, client);
   }
 
   std::string random_request_id() {
@@ -212,7 +280,7 @@ class HttpConnection : public ClientSocket<Stream> {
     const auto authorization = request[http::field::authorization], key = request["X-Api-Key"];
     if ((!route.ok() || !route->open) && !state_.keys.admit(authorization, key))
       return reply_of(invalid_api_key());
-    if (route.ok()) return reserve_body_memory();
+    if (route.ok()) return limit_body(route->endpoint);
     HttpReply reply = reply_of(route.error());
     if (route.error().status == 405)
       reply.headers.emplace_back("Allow", allowed_methods(record_.path));
@@ -232,15 +300,14 @@ class HttpConnection : public ClientSocket<Stream> {
             .has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0};
   }
 
-  // Counts the request's body towards the limit for all bodies, or returns the refusal if the limit
-  // is reached. A chunked body has no length in its head, so it counts with the largest size that a
-  // body may have.
-  std::optional<HttpReply> reserve_body_memory() {
-    const auto length = parser_->content_length();
-    const uint64_t bytes = length ? *length : parser_->chunked() ? limits().body_bytes : 0;
-    if (bytes > 0 && state_.body_bytes + bytes > limits().all_body_bytes)
-      return reply_of(queue_full("The bodies of all requests together are too large.", 1));
-    body_reservation_.emplace(state_, bytes);
+  // Sets the limit for the body, or returns the refusal of one that announces too much.
+  std::optional<HttpReply> limit_body(Endpoint endpoint) {
+    const bool answers_in_full = record_.method == "POST" && !generation_api(endpoint);
+    if (!answers_in_full) return std::nullopt;
+    body_limit_ = std::min(limits().body_bytes, limits().tokenizer_body_bytes);
+    if (parser_->content_length().value_or(0) > body_limit_)
+      return reply_of(body_too_large(static_cast<int64_t>(body_limit_)));
+    parser_->body_limit(body_limit_);
     return std::nullopt;
   }
 
@@ -256,16 +323,18 @@ class HttpConnection : public ClientSocket<Stream> {
   }
 
   Task<void> refuse_unparsed() {
-    if (gone_ || (!timed_out_ && !parse_error_ && fault_.empty())) co_return;
+    if (gone_ || (!timed_out_ && !too_many_bytes_ && !parse_error_ && fault_.empty())) co_return;
     if (!parser_->is_header_done()) record_.request_id = random_request_id();
     const std::string why = fault_.empty() ? parse_error_.message() : std::string(fault_);
     ApiError error = invalid_request("", "The request is no HTTP/1.1: " + why);
     if (parse_error_ == http::error::body_limit)
-      error = body_too_large(static_cast<int64_t>(limits().body_bytes));
+      error = body_too_large(static_cast<int64_t>(body_limit_));
     if (parse_error_ == http::error::header_limit)
       error = {.status = 431,
                .message = fmt::format("The head of the request is larger than {} bytes.",
                                       limits().header_bytes)};
+    if (too_many_bytes_)
+      error = queue_full("The bodies of all requests together are too large.", 1);
     if (timed_out_)
       error = {.status = 408, .message = "The request did not come to its end in time."};
     phase_ = Phase::kResponding;
@@ -301,17 +370,20 @@ class HttpConnection : public ClientSocket<Stream> {
   // Calls work() on a thread of the pool and returns its value, or nothing if the client leaves
   // first. With `until_eof`, a client that only stops sending counts as one that has left.
   template <typename Work>
-  Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(Work work, bool until_eof) {
+  Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(size_t body_bytes, Work work,
+                                                              bool until_eof) {
     using Value = std::invoke_result_t<Work>;
     auto value = std::make_shared<std::optional<Value>>();
-    pool_.post([value, work = std::move(work), executor = stream_.get_executor(), this,
+    pool_.post(client_, body_bytes,
+               [value, work = std::move(work), executor = stream_.get_executor(), this,
                 weak = this->weak_from_this()]() mutable {
-      auto done = std::make_shared<std::optional<Value>>(work());
-      asio::post(executor, [value, done, this, weak] {
-        *value = std::move(*done);
-        if (const auto self = weak.lock()) wake();
-      });
-    });
+                 if (weak.expired()) return;  // the client has left while the work waited
+                 auto done = std::make_shared<std::optional<Value>>(work());
+                 asio::post(executor, [value, done, this, weak] {
+                   *value = std::move(*done);
+                   if (const auto self = weak.lock()) wake();
+                 });
+               });
     while (!*value && !gone_ && !(until_eof && eof_)) co_await wait();
     co_return std::move(*value);
   }
@@ -322,6 +394,7 @@ class HttpConnection : public ClientSocket<Stream> {
       reply = reply_of(*refusal);
       co_return reply;
     }
+    const size_t body_bytes = parser_->get().body().size();
     auto work = [service = state_.service(), task = tokenizer_task(endpoint),
                  body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
       try {
@@ -330,7 +403,7 @@ class HttpConnection : public ClientSocket<Stream> {
         return internal_error(error.what());
       }
     };
-    auto text = co_await run_in_pool(std::move(work), /*until_eof=*/false);
+    auto text = co_await run_in_pool(body_bytes, std::move(work), /*until_eof=*/false);
     if (!text) co_return reply;  // nobody is left to read it
     if (text->ok()) {
       reply.body = std::move(**text);
@@ -347,12 +420,13 @@ class HttpConnection : public ClientSocket<Stream> {
       co_return;
     }
     const CountedGeneration counted(state_.generating);
-    const auto generation = std::make_shared<RunningGeneration>(state_.service());
+    const auto generation = std::make_shared<RunningGeneration>(state_.service(), client_);
     const auto queue = make_queue();
+    const size_t body_bytes = parser_->get().body().size();
     auto work = [generation, queue, api, body = std::move(parser_->get().body())] {
       return generation->begin(api, body, queue);
     };
-    auto started = co_await run_in_pool(std::move(work), /*until_eof=*/true);
+    auto started = co_await run_in_pool(body_bytes, std::move(work), /*until_eof=*/true);
     if (!started) {
       generation->abandon();
       keep_alive_ = false;
@@ -471,6 +545,8 @@ class HttpConnection : public ClientSocket<Stream> {
     std::string text =
         response_head(reply.status, headers, Framing::kLength, reply.body.size(), keep_alive_);
     if (!is_head_request_) text += reply.body;
+    // The response is counted and never refused, because its request was already served.
+    (void)state_.connections.set_bytes(*this, text.size());
     const bool complete = co_await write(text);
     log(reply.status, is_head_request_ ? 0 : reply.body.size(), complete);
   }
@@ -497,11 +573,13 @@ class HttpConnection : public ClientSocket<Stream> {
 
   WorkPool& pool_;
   std::optional<Parser> parser_;
-  std::optional<BodyReservation> body_reservation_;
   error_code parse_error_;
   std::string_view fault_;  // a fault that parser_ does not report
   bool had_request_ = false, keep_alive_ = false, is_head_request_ = false, accepts_chunks_ = true;
-  const std::string client_;  // address
+  const std::string peer_, owner_;
+  std::string client_;  // whose request is served; owner_ between requests
+  uint64_t body_limit_ = 0;
+  bool too_many_bytes_ = false;  // the body was not read because of the limit for all clients
   std::string origin_;
   Clock::time_point arrived_;
   AccessRecord record_;

@@ -72,12 +72,20 @@ ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std:
 ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api,
                                                                std::string_view body,
                                                                std::shared_ptr<ResponseSink> sink) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (abandoned_) return internal_error("the client has gone");
+  }
   NMM_ASSIGN(PreparedGeneration prepared, service_->prepare(api, body, std::move(sink)));
   StartedGeneration started{prepared.stream,
                             api == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
                             prepared.unknown_fields, prepared.schema_notes, nullptr};
   const ServiceParts& parts = service_->parts_;
   if (parts.device_clock) started.predicted = std::make_shared<PredictedTimes>();
+  for (Request& request : prepared.requests) {
+    request.client = client_;
+    if (!parts.allow_priority) request.priority = 0;
+  }
   const MeasurementTargets targets{&service_->metrics_, parts.device_clock, started.predicted};
   for (size_t i = 0; i < prepared.listeners.size(); ++i)
     prepared.listeners[i] =

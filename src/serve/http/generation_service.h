@@ -34,6 +34,8 @@ struct ServiceParts {
   // thread.
   std::function<double()> device_clock;
   std::string metrics_prefix;  // beginning of the names in GET /metrics
+  // Whether requests may set their priority. Otherwise any client could put itself first.
+  bool allow_priority = false;
 };
 
 enum class GenerationApi { kChatCompletions, kResponses, kAnthropicMessages, kTextCompletions };
@@ -78,8 +80,9 @@ class GenerationService {
 // An answer, which can be abandoned at any time, for example because its client leaves.
 class RunningGeneration {
  public:
-  explicit RunningGeneration(std::shared_ptr<GenerationService> service)
-      : service_(std::move(service)) {}
+  // `client` is the name of the client, which gets its share of the engine.
+  RunningGeneration(std::shared_ptr<GenerationService> service, std::string client)
+      : service_(std::move(service)), client_(std::move(client)) {}
 
   // Reads the request and submits it to the engine; may be called once. The sink may be called
   // before this function returns, but its content is for the client only if begin() succeeds.
@@ -96,6 +99,7 @@ class RunningGeneration {
                                               std::shared_ptr<ResponseSink> sink);
 
   const std::shared_ptr<GenerationService> service_;
+  const std::string client_;
   std::mutex mutex_;
   bool abandoned_ = false;
   std::shared_ptr<ResponseWriter> writer_;

@@ -35,6 +35,14 @@ std::string_view find_fault_in_partial_head(std::string_view text, bool with_req
   return whole && !has_version ? "the request line does not end with its version" : "";
 }
 
+size_t count_checked(std::string_view text) {
+  // The version at the end of a request line and the line end after it are looked at together.
+  constexpr size_t kKept = std::string_view(" HTTP/1.1\r\n").size();
+  size_t checked = text.size() - std::min(text.size(), kKept);
+  while (checked > 0 && text[checked - 1] == '\r') --checked;
+  return checked;
+}
+
 bool is_host(std::string_view value) {
   return std::ranges::all_of(value, [](unsigned char c) {
     return std::isalnum(c) != 0 ||

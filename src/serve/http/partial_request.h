@@ -18,6 +18,10 @@ std::string_view find_fault_in_partial_head(std::string_view text, bool with_req
 // Checks the line with a chunk's size, or the trailers, as far as they have arrived.
 std::string_view find_fault_in_partial_lines(std::string_view text);
 
+// Returns how many bytes of a faultless text need not be checked again when more bytes follow. A
+// client that sends its head byte by byte would otherwise have it checked as often.
+size_t count_checked(std::string_view text);
+
 // Returns whether `value` is valid for the header Host: a name or an address, perhaps with a port,
 // or empty (RFC 9112, 3.2).
 bool is_host(std::string_view value);

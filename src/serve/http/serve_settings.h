@@ -18,6 +18,7 @@ struct ServeSettings {
   EngineOptions engine;
   // Beginning of the names in GET /metrics. The default is vLLM's, so that its dashboards work.
   std::string metrics_prefix = "vllm:";
+  bool allow_priority = false;       // whether requests may set their priority
   double shutdown_timeout_s = 45.0;  // time that running answers have after the first signal
 };
 

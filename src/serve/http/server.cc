@@ -9,7 +9,6 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr int kPoolThreads = 2;
 // Wait after a failed accept(), for example because all file descriptors are in use. Assumed.
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);
 
@@ -89,8 +88,9 @@ Result<tcp::acceptor> listen_at(asio::io_context& io, const ServerOptions& optio
 
 class Server::Impl {
  public:
-  Impl(ServerOptions options, std::unique_ptr<AccessLog> log, std::optional<asio::ssl::context> tls)
-      : state_(std::move(options), std::move(log)), tls_(std::move(tls)) {}
+  Impl(ServerOptions options, TrustedProxies proxies, std::unique_ptr<AccessLog> log,
+       std::optional<asio::ssl::context> tls)
+      : state_(std::move(options), std::move(proxies), std::move(log)), tls_(std::move(tls)) {}
 
   ~Impl() {
     if (const auto service = state_.service()) service->engine().abort();
@@ -126,7 +126,7 @@ class Server::Impl {
     state_.draining = true;
     if (const auto service = state_.service()) service->engine().stop_admission();
     asio::post(io_, [this] {
-      for (Connection* connection : connections()) connection->close_if_idle();
+      for (Connection* connection : state_.connections.connections()) connection->close_if_idle();
     });
   }
 
@@ -146,12 +146,6 @@ class Server::Impl {
   }
 
  private:
-  // Returns a copy of the set of connections, because closing a connection may remove it from the
-  // set.
-  std::vector<Connection*> connections() const {
-    return {state_.connections.begin(), state_.connections.end()};
-  }
-
   // Runs the handlers. An exception ends the connection whose handler throws it, not the server.
   void run() {
     for (;;) {
@@ -169,6 +163,8 @@ class Server::Impl {
       auto [error, socket] = co_await acceptor_->async_accept(kAwait);
       if (error == asio::error::operation_aborted) co_return;
       if (error) {
+        // Mostly there are no file descriptors left.
+        if (state_.connections.close_slowest()) continue;
         pause.expires_after(kAcceptPause);
         co_await pause.async_wait(kAwait);
         continue;
@@ -183,7 +179,9 @@ class Server::Impl {
   void start(tcp::socket socket) {
     const ServerLimits& limits = state_.options.limits;
     error_code ignored;
-    if (std::ssize(state_.connections) >= limits.connections) {
+    const auto peer = socket.remote_endpoint(ignored).address().to_string();
+    const std::string owner = state_.proxies.contains(peer) ? "" : client_of_address(peer);
+    if (!state_.connections.make_room(owner)) {
       refuse(socket);
       return;
     }
@@ -191,10 +189,11 @@ class Server::Impl {
     socket.set_option(asio::socket_base::send_buffer_size(limits.send_buffer_bytes), ignored);
     if (tls_) {
       std::make_shared<HttpConnection<TlsStream>>(TlsStream(std::move(socket), *tls_), state_,
-                                                  pool_)
+                                                  pool_, peer, owner)
           ->start();
     } else {
-      std::make_shared<HttpConnection<PlainStream>>(std::move(socket), state_, pool_)->start();
+      std::make_shared<HttpConnection<PlainStream>>(std::move(socket), state_, pool_, peer, owner)
+          ->start();
     }
   }
 
@@ -218,7 +217,7 @@ class Server::Impl {
       timer.expires_after(state_.options.limits.tick);
       co_await timer.async_wait(kAwait);
       const auto now = Clock::now();
-      for (Connection* connection : connections()) connection->on_tick(now);
+      for (Connection* connection : state_.connections.connections()) connection->on_tick(now);
     }
   }
 
@@ -227,7 +226,7 @@ class Server::Impl {
   asio::io_context io_{1};
   std::optional<tcp::acceptor> acceptor_;
   int port_ = 0;
-  WorkPool pool_{kPoolThreads};  // destroyed before io_, because its work posts to io_
+  WorkPool pool_;  // destroyed before io_, because its work posts to io_
   std::thread thread_;
 };
 
@@ -238,7 +237,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   NMM_TRY(check_options(options));
   NMM_ASSIGN(auto log, AccessLog::open(options.access_log));
   NMM_ASSIGN(auto tls, tls_context(options));
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(log), std::move(tls));
+  NMM_ASSIGN(auto proxies, TrustedProxies::parse(options.trusted_proxies));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(proxies), std::move(log),
+                                     std::move(tls));
   NMM_TRY(impl->listen());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -20,18 +20,28 @@ struct ServerLimits {
   using Milliseconds = std::chrono::milliseconds;
   uint32_t header_bytes = 16 * 1024;
   uint64_t body_bytes = uint64_t{8} << 20;
-  uint64_t all_body_bytes = uint64_t{256} << 20;  // of all requests together
-  int64_t connections = 8192;
+  // Body of a request that needs only the tokenizer, whose JSON response is many times as large.
+  uint64_t tokenizer_body_bytes = uint64_t{1} << 20;
+  // Bytes of bodies that have arrived and of responses that wait to be sent, of all connections
+  // together. One client may hold a quarter.
+  uint64_t held_bytes = uint64_t{256} << 20;
+  uint64_t brief_bytes =
+      16 * 1024;               // a body of this size is accepted even if `held_bytes` are held
+  int64_t connections = 8192;  // one client may have a quarter
   // Bytes of one answer that may wait for its client. If more wait, the connection ends.
   size_t unread_bytes = size_t{1} << 20;
   int send_buffer_bytes = 256 * 1024;  // the operating system's, for one connection
   Milliseconds idle{75'000};           // longest wait between two requests
-  Milliseconds header{10'000};         // longest time from a request's first byte to its head's end
-  Milliseconds body{60'000};           // longest time for the body after that
-  Milliseconds send{30'000};           // longest time in which a client reads nothing of a response
-  Milliseconds ping{30'000};           // silence of a stream before a ping is sent; 0: no pings
-  Milliseconds linger{1'000};          // longest time for a client to read the last response
-  Milliseconds tick{100};              // interval at which the other times are checked
+  // Longest time from a connection's begin to its first byte, and from a request's first byte to
+  // its head's end.
+  Milliseconds header{10'000};
+  // The body must come, and the response must be read, at this rate at least, in bytes per second.
+  // A client may stall for the times below before it is too slow. Assumed: modems are faster.
+  int64_t slowest_rate = 4096;
+  Milliseconds body{20'000}, send{30'000};
+  Milliseconds ping{30'000};   // silence of a stream before a ping is sent; 0: no pings
+  Milliseconds linger{1'000};  // longest time for a client to read the last response
+  Milliseconds tick{100};      // interval at which the other times are checked
 };
 
 struct ServerOptions {
@@ -42,8 +52,9 @@ struct ServerOptions {
   // Names under which a server that asks for no key may be reached, besides those of loopback; "*"
   // is all.
   std::vector<std::string> allowed_hosts;
-  std::string tls_certificate, tls_key;  // PEM files; either both or none
-  std::string access_log;                // as AccessLog::open() takes it
+  std::vector<std::string> trusted_proxies;  // addresses or networks (client_identity.h)
+  std::string tls_certificate, tls_key;      // PEM files; either both or none
+  std::string access_log;                    // as AccessLog::open() takes it
   std::string version;
   ServerLimits limits;
 };

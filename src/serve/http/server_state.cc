@@ -1,5 +1,9 @@
 #include "serve/http/server_state.h"
 
+#include <algorithm>
+
+#include <sys/resource.h>
+
 #include "serve/protocol/openapi.h"
 #include "serve/protocol/tokenizer_endpoints.h"
 #include "serve/requests/json_body.h"
@@ -7,6 +11,12 @@
 
 namespace neuronmm::serve {
 namespace {
+
+// File descriptors that are not for connections: model files, the log, the event loop. Assumed.
+constexpr int64_t kOtherDescriptors = 64;
+// A client may hold one of so many parts of all connections and bytes, but always a few
+// connections.
+constexpr int64_t kClientParts = 4, kFewestOfClient = 64;
 
 // Returns the web page. Its policy allows the page to run its own script and to call this server,
 // and forbids everything else, including being shown inside another page. The page's own policy
@@ -30,6 +40,21 @@ HttpReply listed_model_reply(const ServedModel& model, std::string_view path) {
 
 }  // namespace
 
+ConnectionLimits connection_limits(const ServerLimits& limits) {
+  int64_t connections = limits.connections;
+  rlimit descriptors = {};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur != RLIM_INFINITY) {
+    const auto most = static_cast<int64_t>(std::min<rlim_t>(descriptors.rlim_cur, INT32_MAX));
+    connections = std::min(connections, std::max(most - kOtherDescriptors, most / 2));
+  }
+  return {.connections = connections,
+          .connections_of_client =
+              std::max(connections / kClientParts, std::min(connections, kFewestOfClient)),
+          .bytes = limits.held_bytes,
+          .bytes_of_client = limits.held_bytes / kClientParts,
+          .brief_bytes = limits.brief_bytes};
+}
+
 std::optional<ApiError> refusal_now(const ServerState& state) {
   if (state.draining) return unavailable("draining", "The server is shutting down.");
   if (state.service() == nullptr) return unavailable("loading", "The model is being loaded.");
@@ -52,8 +77,8 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (endpoint == Endpoint::kTokenizerInfo) return {.body = tokenizer_info_json(service->model())};
   if (endpoint == Endpoint::kModelDetails) return {.body = service->description_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = service->metrics().prometheus_text(
-              service->engine().statistics(), std::ssize(state.connections), state.log->lost())};
+          .body = service->metrics().prometheus_text(service->engine().statistics(),
+                                                     state.connections.size(), state.log->lost())};
 }
 
 std::optional<GenerationApi> generation_api(Endpoint endpoint) {

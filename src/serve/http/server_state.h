@@ -8,11 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "serve/http/access_log.h"
 #include "serve/http/api_keys.h"
+#include "serve/http/client_identity.h"
+#include "serve/http/connection_table.h"
 #include "serve/http/cross_site.h"
 #include "serve/http/generation_service.h"
 #include "serve/http/http_text.h"
@@ -21,21 +22,18 @@
 
 namespace neuronmm::serve {
 
-using Clock = std::chrono::steady_clock;
-
-// A connection as the server sees it. All functions are called on the thread of the sockets.
-class Connection {
- public:
-  virtual ~Connection() = default;
-  // Checks the connection's deadlines. The server calls this at every ServerLimits::tick.
-  virtual void on_tick(Clock::time_point now) = 0;
-  virtual void close_if_idle() = 0;
-  virtual void close() = 0;
-};
+// Returns the limits of the table of connections. A client may hold a quarter of what the server
+// may. The number of connections is at most what the limit of file descriptors leaves.
+ConnectionLimits connection_limits(const ServerLimits& limits);
 
 struct ServerState {
-  ServerState(ServerOptions options_in, std::unique_ptr<AccessLog> log_in)
-      : options(std::move(options_in)), keys(options.api_keys), log(std::move(log_in)) {}
+  ServerState(ServerOptions options_in, TrustedProxies proxies_in,
+              std::unique_ptr<AccessLog> log_in)
+      : options(std::move(options_in)),
+        keys(options.api_keys),
+        proxies(std::move(proxies_in)),
+        log(std::move(log_in)),
+        connections(connection_limits(options.limits)) {}
 
   std::shared_ptr<GenerationService> service() const {
     const std::lock_guard lock(mutex);
@@ -44,33 +42,15 @@ struct ServerState {
 
   const ServerOptions options;
   const ApiKeys keys;
+  const TrustedProxies proxies;
   CrossSiteRules cross_site;  // set before the first connection is accepted
   const std::unique_ptr<AccessLog> log;
   std::atomic<bool> draining = false;
   std::atomic<int64_t> generating = 0;  // connections with an unfinished answer
-  // Bytes of the bodies of all requests that are read or answered. Belongs to the thread of the
-  // sockets.
-  uint64_t body_bytes = 0;
-  std::unordered_set<Connection*> connections;  // belongs to the thread of the sockets
+  ConnectionTable connections;          // belongs to the thread of the sockets
   mutable std::mutex mutex;
   std::shared_ptr<GenerationService>
       loaded;  // protected by `mutex`; null until the model is loaded
-};
-
-// Counts a body towards the limit for all bodies, for as long as the object lives. Belongs to the
-// thread of the sockets.
-class BodyReservation {
- public:
-  BodyReservation(ServerState& state, uint64_t bytes) : state_(state), bytes_(bytes) {
-    state_.body_bytes += bytes_;
-  }
-  ~BodyReservation() { state_.body_bytes -= bytes_; }
-  BodyReservation(const BodyReservation&) = delete;
-  BodyReservation& operator=(const BodyReservation&) = delete;
-
- private:
-  ServerState& state_;
-  const uint64_t bytes_;
 };
 
 // Returns the reply of an endpoint that needs no computation: all GET endpoints. `path` names the

@@ -98,8 +98,8 @@ StructuredOutputCompiler::StructuredOutputCompiler(const ServedModel& model)
                       model.tokenizer->token_to_id("</think>")},
       cache_(kGrammars) {
   std::vector<TokenId> stops = model.stop_tokens;
-  if (const auto end = model.tokenizer->eos_id(); end && std::ranges::count(stops, *end) == 0)
-    stops.push_back(*end);
+  const auto end = model.tokenizer->eos_id();
+  if (end && *end < model.vocab_size && std::ranges::count(stops, *end) == 0) stops.push_back(*end);
   vocabulary_ = std::make_shared<grammar::TokenVocabulary>(
       *model.tokenizer, std::move(stops), model.vocab_size,
       known_tokens(*model.tokenizer, special_tokens_of(model.tool_chats.tools)));

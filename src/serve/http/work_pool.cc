@@ -1,43 +1,78 @@
 #include "serve/http/work_pool.h"
 
+#include <tuple>
 #include <utility>
 
 namespace neuronmm::serve {
 
-WorkPool::WorkPool(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+WorkPool::WorkPool() {
+  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
 }
 
 WorkPool::~WorkPool() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    waiting_.clear();
   }
   wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkPool::post(std::function<void()> work) {
+void WorkPool::post(const std::string& client, size_t body_bytes, std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    waiting_.push_back(std::move(work));
+    Client& entry = clients_[client];
+    auto& queue = body_bytes < kLargeBytes ? entry.small : entry.large;
+    queue.push_back({++last_number_, std::move(work)});
   }
   wake_.notify_one();
 }
 
+std::deque<WorkPool::Work>* WorkPool::Client::next() {
+  if (running >= kThreadsOfClient) return nullptr;
+  const bool may_be_large = !large.empty() && large_running == 0;
+  // A large body that has waited longer goes first, so that small ones cannot keep it out.
+  const bool is_large =
+      may_be_large && (small.empty() || large.front().number < small.front().number);
+  if (is_large) return &large;
+  return small.empty() ? nullptr : &small;
+}
+
+WorkPool::Clients::iterator WorkPool::next_client() {
+  auto best = clients_.end();
+  const auto rank = [](const Client& client) {
+    return std::tuple(client.running, client.last_turn);
+  };
+  for (auto client = clients_.begin(); client != clients_.end(); ++client) {
+    if (client->second.next() == nullptr) continue;
+    if (best == clients_.end() || rank(client->second) < rank(best->second)) best = client;
+  }
+  return best;
+}
+
 void WorkPool::run() {
+  std::unique_lock lock(mutex_);
   for (;;) {
-    std::function<void()> work;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-      if (stopping_) return;
-      work = std::move(waiting_.front());
-      waiting_.pop_front();
-    }
+    auto client = clients_.end();
+    wake_.wait(lock, [&] { return stopping_ || (client = next_client()) != clients_.end(); });
+    if (stopping_) return;
+    Client& entry = client->second;
+    std::deque<Work>* const queue = entry.next();
+    const bool large = queue == &entry.large;
+    std::function<void()> work = std::move(queue->front().run);
+    queue->pop_front();
+    ++entry.running;
+    entry.large_running += large;
+    entry.last_turn = ++turns_;
+    lock.unlock();
     work();
+    work = nullptr;  // what the function holds may take long to destroy
+    lock.lock();
+    --entry.running;
+    entry.large_running -= large;
+    if (entry.running == 0 && entry.small.empty() && entry.large.empty()) clients_.erase(client);
+    wake_.notify_one();
   }
 }
 

@@ -1,33 +1,62 @@
 #pragma once
 // A few threads for work that would block the thread of the sockets too long: reading JSON,
 // applying chat templates, tokenizing and compiling grammars.
+//
+// The pool shares its threads among the clients. The client whose work runs on the fewest threads
+// comes next, and among equal ones the client whose last turn was longest ago. No client has more
+// than kThreadsOfClient threads, and of these only one for large bodies. A client's small bodies
+// thus do not wait for its large ones, and other clients wait for neither.
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace neuronmm::serve {
 
-// Runs functions on its threads in the order in which they were posted.
+// Runs functions on its threads.
 class WorkPool {
  public:
-  explicit WorkPool(int threads);
+  // Assumed. A single client has as many threads as a machine with two cores can use, and a second
+  // client finds as many.
+  static constexpr int kThreads = 4, kThreadsOfClient = 2;
+  // A body of at least this many bytes is large. It takes some milliseconds.
+  static constexpr size_t kLargeBytes = 64 * 1024;
+
+  WorkPool();
   ~WorkPool();  // drops waiting work and waits for running work
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  // Runs `work` on a thread of the pool. `work` must not throw.
-  void post(std::function<void()> work);
+  // Runs `work` on a thread of the pool. `work` reads a body of so many bytes and must not throw.
+  void post(const std::string& client, size_t body_bytes, std::function<void()> work);
 
  private:
+  struct Work {
+    uint64_t number;  // in the order of arrival
+    std::function<void()> run;
+  };
+  struct Client {
+    std::deque<Work> small, large;
+    int running = 0, large_running = 0;
+    uint64_t last_turn = 0;    // grows with each work that is begun
+    std::deque<Work>* next();  // the queue to take work from; null if there is none to begin
+  };
+  using Clients = std::map<std::string, Client>;
+
   void run();
+  Clients::iterator next_client();
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> waiting_;
+  Clients clients_;  // those with work
+  uint64_t last_number_ = 0, turns_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -27,7 +27,8 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model, const GenerationPa
   if (!fields.ignore_eos) {
     stops.insert(stops.end(), model.stop_tokens.begin(), model.stop_tokens.end());
     // A base model's config may name only the end of a text, not the end of a chat's turn.
-    if (chat && model.tokenizer->eos_id()) stops.push_back(*model.tokenizer->eos_id());
+    const auto end = model.tokenizer->eos_id();
+    if (chat && end && *end < model.vocab_size) stops.push_back(*end);
   }
   std::sort(stops.begin(), stops.end());
   stops.erase(std::unique(stops.begin(), stops.end()), stops.end());

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 30;
 constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes = 1024,
-                 kMostBiases = 10'000;
+                 kMostBiases = 10'000, kMostStopTokens = 1024;
 constexpr double kMostBias = 100.0;
 
 std::optional<TokenId> parse_id(std::string_view text) {
@@ -82,6 +82,9 @@ void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
 void read_stop_conditions(FieldReader& fields, GenerationParameters& parameters) {
   parameters.stop = read_stop(fields);
   parameters.stop_token_ids = fields.token_ids("stop_token_ids");
+  // Every token of the answer is compared with each of them.
+  if (parameters.stop_token_ids.size() > kMostStopTokens)
+    fields.add_mismatch("stop_token_ids", fmt::format("at most {} token ids", kMostStopTokens));
   parameters.include_stop_str_in_output = fields.boolean_or_default("include_stop_str_in_output");
   parameters.ignore_eos = fields.boolean_or_default("ignore_eos");
   parameters.min_tokens = fields.integer_or_default("min_tokens");
@@ -137,8 +140,10 @@ std::vector<RequestField> stop_fields() {
           "stop", stop,
           "A text or several: the answer ends before the first place where one of them "
           "occurs. Empty texts have no effect"),
-      RequestField::token_ids("stop_token_ids",
-                              "Ids of tokens that end the answer, in addition to the model's own"),
+      RequestField::token_ids(
+          "stop_token_ids",
+          "Ids of tokens that end the answer, in addition to the model's own. At "
+          "most 1024"),
       RequestField::boolean("include_stop_str_in_output",
                             "Whether the text of the answer includes the stop string that ended it")
           .by_default(false),
@@ -192,7 +197,8 @@ std::vector<RequestField> output_fields() {
           "equal. By default empty")
           .at_most_bytes(kMostSaltBytes),
       RequestField::integer("priority", INT64_MIN, INT64_MAX,
-                            "Requests with a smaller number are computed earlier")
+                            "Requests with a smaller number are computed earlier. It has no effect "
+                            "unless the server allows it (--allow-priority)")
           .by_default(0),
   };
 }

@@ -11,11 +11,13 @@ namespace {
 
 using Ranges = std::span<const ByteRange>;
 
-// Returns the parts of the ranges that lie in [begin, end) of the text, relative to `begin`.
+// Returns the parts of the ranges that lie in [begin, end) of the text, relative to `begin`. A chat
+// has as many ranges as messages, so the first one is searched.
 std::vector<ByteRange> ranges_within(Ranges ranges, size_t begin, size_t end) {
   std::vector<ByteRange> within;
-  for (const ByteRange& range : ranges) {
-    const size_t from = std::max(range.begin, begin), to = std::min(range.end, end);
+  auto range = std::ranges::upper_bound(ranges, begin, {}, &ByteRange::end);
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    const size_t from = std::max(range->begin, begin), to = std::min(range->end, end);
     if (from < to) within.push_back({from - begin, to - begin});
   }
   return within;
@@ -148,6 +150,10 @@ size_t Encoding::first_character_bytes(std::string_view text, std::string_view n
 
 // Returns where the ranges of a text lie in its normal form. A character that was composed across
 // the border of a range belongs to the range.
+//
+// Mostly a border is found from the one before it, by normalizing the text between them. Otherwise
+// all text before or after the border is normalized, which is charged to the budget: a chat has as
+// many borders as messages.
 std::vector<ByteRange> Encoding::normalized_ranges(std::string_view text, std::string_view normal,
                                                    Ranges ranges) {
   std::vector<ByteRange> moved;
@@ -156,15 +162,36 @@ std::vector<ByteRange> Encoding::normalized_ranges(std::string_view text, std::s
   const auto is_inside = [&](size_t i) {
     return i < text.size() && (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80;
   };
+  ByteRange known;  // a place of the text, and the same place of the normal form
+  const auto advance_to = [&](size_t place) {
+    if (place < known.begin) return false;  // two ranges shared a character
+    size_t context = known.begin;
+    while (context > 0 && is_inside(--context)) {
+    }
+    const std::string before(
+        normalizer.apply(text.substr(context, known.begin - context), storage, budget_));
+    std::string_view more =
+        normalizer.apply(text.substr(context, place - context), storage, budget_);
+    if (!more.starts_with(before)) return false;
+    more.remove_prefix(before.size());
+    if (!normal.substr(known.end).starts_with(more)) return false;
+    known = {place, known.end + more.size()};
+    return true;
+  };
+  const auto shared = [&](std::string_view part, bool at_end) {
+    if (!budget_.take(text.size())) return size_t{0};
+    const std::string_view made = normalizer.apply(part, storage, budget_);
+    return at_end ? common_suffix(made, normal) : common_prefix(made, normal);
+  };
   for (ByteRange range : ranges) {
     // Normalizers accept whole characters only.
     while (is_inside(range.begin)) --range.begin;
     while (is_inside(range.end)) ++range.end;
     const size_t begin =
-        common_prefix(normalizer.apply(text.substr(0, range.begin), storage, budget_), normal);
-    const size_t after =
-        common_suffix(normalizer.apply(text.substr(range.end), storage, budget_), normal);
-    moved.push_back({begin, std::max(begin, normal.size() - after)});
+        advance_to(range.begin) ? known.end : shared(text.substr(0, range.begin), false);
+    const size_t end =
+        advance_to(range.end) ? known.end : normal.size() - shared(text.substr(range.end), true);
+    moved.push_back({begin, std::max(begin, end)});
   }
   return moved;
 }

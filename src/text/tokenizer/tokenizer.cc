@@ -6,6 +6,7 @@
 
 #include "io/folder_writer.h"
 #include "io/gguf.h"
+#include "io/mistaken_files.h"
 #include "io/text_file.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/byte_token.h"
@@ -131,11 +132,13 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   NMM_TRY(io::refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!std::filesystem::is_directory(folder, ignored))
     return fail("{}: expected a model folder, found none", folder.string());
-  NMM_TRY(io::refuse_gguf_instead_of(path));
+  NMM_TRY(io::refuse_missing(path));
   if (!std::filesystem::exists(path, ignored))
     return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
   NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));
-  NMM_ASSIGN(TokenizerDefinition definition, parse_tokenizer_json(text, path.string()));
+  auto parsed = parse_tokenizer_json(text, path.string());
+  if (!parsed.ok()) return io::explain_parse_error(parsed.error(), text, path.string());
+  TokenizerDefinition definition = std::move(parsed).value();
   NMM_ASSIGN(TokenizerConfig config, load_tokenizer_config(folder));
   const std::string config_source = (folder / "tokenizer_config.json").string();
   NMM_TRY(add_tokens_of_config(config, config_source, definition));

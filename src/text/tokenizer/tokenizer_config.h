@@ -19,6 +19,9 @@ struct TokenizerConfig {
   // ("image_token").
   std::map<std::string, std::string, std::less<>> special_tokens;
   std::vector<AddedToken> added_tokens;  // The tokens of "added_tokens_decoder".
+  // The special tokens, named or not, and those of added_tokens.json, in the order in which they
+  // get ids if the tokenizer lacks them. Their ids here do not count.
+  std::vector<AddedToken> tokens_to_add;
   // The chat templates by name. A template without a name is "default". Empty if the model has
   // none.
   std::map<std::string, std::string, std::less<>> chat_templates;

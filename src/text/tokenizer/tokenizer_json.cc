@@ -1,6 +1,7 @@
 #include "text/tokenizer/tokenizer_json.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -157,23 +158,20 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
 
 Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,
                             TokenizerDefinition& definition) {
-  const auto is_added = [&](const std::string& content) {
-    return std::any_of(definition.added_tokens.begin(), definition.added_tokens.end(),
-                       [&](const AddedToken& token) { return token.content == content; });
-  };
+  std::unordered_set<std::string> added;
+  for (const AddedToken& token : definition.added_tokens) added.insert(token.content);
   int64_t next_id = next_added_id(definition);
   for (const AddedToken& token : config.added_tokens) {
-    if (is_added(token.content)) continue;
-    if (const Status added = add_added_token(token, token.id, next_id, definition); !added.ok())
-      return fail("{}: added_tokens_decoder: {}", source, added.error().message);
+    if (!added.insert(token.content).second) continue;
+    const Status status = add_added_token(token, token.id, next_id, definition);
+    if (!status.ok()) return fail("{}: added_tokens_decoder: {}", source, status.error().message);
   }
-  for (const auto& [name, content] : config.special_tokens) {
-    const auto id = definition.vocabulary.find_token(content);
-    if (!id || is_added(content)) continue;
-    AddedToken token;
-    token.content = content;
-    token.special = true;
-    NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
+  for (const AddedToken& token : config.tokens_to_add) {
+    if (!added.insert(token.content).second) continue;
+    const auto in_model = definition.vocabulary.find_token(token.content);
+    const int64_t id = in_model ? *in_model : next_id;
+    const Status status = add_added_token(token, id, next_id, definition);
+    if (!status.ok()) return fail("{}: {}", source, status.error().message);
   }
   return {};
 }

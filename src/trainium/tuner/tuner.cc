@@ -113,7 +113,7 @@ class Search {
   std::string explain(const Candidate& candidate, Rejection rejection) const;
   Error nothing_fits() const;
   Error stopped() const {
-    return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
+    return interrupted_error(fmt::format("{} tilings are measured", trials_.size()));
   }
 
   const Problem& p_;
@@ -287,7 +287,7 @@ Status Search::measure(std::vector<size_t> order) {
 // bound is below what is already known.
 Status Search::measure_within(double most_ns, std::vector<size_t> order, Progress& progress) {
   const auto whole = std::ssize(order);
-  progress.start(fmt::format("tune {}", p_.kernel->name), whole);
+  progress.start(fmt::format("tuning {}", p_.kernel->name), whole);
   while (!order.empty()) {
     const double longest = std::min(longest_useful_ns(), most_ns);
     // `order` is sorted by bound, so its first tiling has the lowest bound that is left.
@@ -457,7 +457,8 @@ Result<Outcome> Search::outcome() const {
 }  // namespace
 
 std::string_view rejection_name(Rejection rejection) {
-  constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting", "traffic"};
+  constexpr std::string_view kNames[] = {"capacity",    "Tensor",  "DMA",
+                                         "elementwise", "waiting", "traffic"};
   return kNames[static_cast<size_t>(rejection)];
 }
 

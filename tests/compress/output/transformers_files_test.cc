@@ -1,9 +1,13 @@
 // Tests the files with which transformers opens a folder. tests/slow/transformers.sh tests with
 // transformers that it does.
 
+#include <cstdio>
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "compress/compress_test.h"
+#include "compress/dequantize.h"
 #include "compress/output/transformers_code.h"
 #include "compress/quantize.h"
 #include "io/text_file.h"
@@ -45,6 +49,68 @@ TEST_F(TransformersFiles, TheSourcesAreCompiledIn) {
   EXPECT_EQ(configuration_code(), content(sources / "configuration_neuronmm.py"));
   EXPECT_EQ(modeling_code(), content(sources / "modeling_neuronmm.py"));
   EXPECT_EQ(mlp_code(), content(sources / "neuronmm_mlp.py"));
+}
+
+// Runs sha256sum, which a reader of the card runs, too.
+std::string sha256_of(const fs::path& file) {
+  const std::string command = "sha256sum '" + file.string() + "'";
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {};
+  std::string sum(64, '\0');
+  sum.resize(fread(sum.data(), 1, sum.size(), pipe));
+  pclose(pipe);
+  return sum;
+}
+
+TEST_F(TransformersFiles, TheCardNamesTheCodeWithItsSums) {
+  CompressRequest wanted = request("out", Method::kSvd);
+  run_well(wanted);
+  const std::string card = bytes("out", "README.md");
+  std::set<std::string> code;
+  for (const auto& entry : fs::directory_iterator(path("out"))) {
+    if (entry.path().extension() != ".py") continue;
+    const std::string name = entry.path().filename().string();
+    code.insert(name);
+    EXPECT_NE(card.find("| `" + name + "` |"), std::string::npos) << name;
+    EXPECT_NE(card.find("| `" + sha256_of(entry.path()) + "` |"), std::string::npos) << name;
+  }
+  EXPECT_EQ(code, (std::set<std::string>{"configuration_neuronmm.py", "modeling_neuronmm.py",
+                                         "neuronmm_mlp.py"}));
+  EXPECT_NE(card.find("neuronmm " + std::string(code_version())), std::string::npos);
+}
+
+// The input is a folder as a stranger may publish it. Nothing of it that names or holds code may
+// be in any output.
+TEST_F(TransformersFiles, NothingExecutableOfTheInputReachesAnOutput) {
+  constexpr const char* kMark = "evil_module";
+  auto json = nlohmann::json::parse(model::config_json(config_));
+  json["auto_map"] = {{"AutoModelForCausalLM", "evil_module.Model"}};
+  json["nested"] = {{"auto_map", {{"AutoConfig", "evil_module.Config"}}}};
+  input_.write_text("config.json", json.dump());
+  input_.write_text("tokenizer_config.json", R"({"auto_map": {"AutoTokenizer": "evil_module.T"}})");
+  input_.write_text("generation_config.json", R"({"custom_generate": "evil_module", "top_k": 5})");
+  input_.write_text("preprocessor_config.json", R"({"auto_map": "evil_module.P"})");
+  input_.write_text("evil_module.py", "evil_module = 1");
+  input_.write_text("tokenizer.model", "\x80\x04 evil_module pickle");
+  run_well(request("low-rank", Method::kSvd));
+  CompressRequest plain = request("plain");
+  plain.form = Form::kNeurons;
+  plain.allocate = Allocate::kUniform;
+  run_well(plain);
+  Progress silent;
+  ASSERT_TRUE(quantize({.model = input_.path(), .out = path("rounded")}, backend_, silent).ok());
+  ASSERT_TRUE(dequantize(path("rounded"), path("floats"), silent).ok());
+  for (const std::string out : {"low-rank", "plain", "rounded", "floats"}) {
+    EXPECT_TRUE(fs::exists(path(out) / "generation_config.json")) << out;
+    for (const auto& entry : fs::directory_iterator(path(out))) {
+      const std::string name = entry.path().filename().string();
+      EXPECT_EQ(bytes(out, name).find(kMark), std::string::npos) << out << "/" << name;
+      if (entry.path().extension() == ".py") {
+        EXPECT_NE(name.find("neuronmm"), std::string::npos);
+      }
+    }
+  }
+  EXPECT_FALSE(config("plain").contains("auto_map"));
 }
 
 TEST_F(TransformersFiles, EveryKindOfFolderHasThem) {

@@ -307,33 +307,54 @@ TEST_F(HttpTest, RequestIdsAreRepeatedIfTheyAreSafeInHeaders) {
   }
 }
 
+// Connections that wait for their answers are not closed for the sake of new ones.
 TEST_F(HttpTest, ConnectionsBeyondTheLimitAreRefused) {
   options_.limits.connections = 2;
+  backend_.hold();
   start();
   HttpClient first(port()), second(port());
-  EXPECT_EQ(first.get("/health").status, 200);
-  EXPECT_EQ(second.get("/health").status, 200);
+  first.send(post_text("/v1/completions", completion(4, false)));
+  wait_for_requests(1, 0);
+  second.send(post_text("/v1/completions", completion(4, false)));
+  wait_for_requests(1, 1);
   HttpClient third(port());
   const HttpResponse refused = third.read_response();
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(error_of(refused)["code"], "too_many_connections");
-  EXPECT_EQ(first.get("/health").status, 200);
+  backend_.release();
+  EXPECT_EQ(first.read_response().status, 200);
+  EXPECT_EQ(second.read_response().status, 200);
 }
 
-TEST_F(HttpTest, BodiesOfAllRequestsShareALimit) {
-  options_.limits.all_body_bytes = 1000;
+TEST_F(HttpTest, LargeBodiesShareALimitAndSmallOnesAreAlwaysRead) {
+  options_.limits.held_bytes = 4000;
+  options_.limits.brief_bytes = 200;
   start();
-  HttpClient first(port()), second(port());
-  first.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n");
-  HttpResponse refused;
-  for (int i = 0; i < 1000 && refused.status != 429;
-       ++i)  // until the server has read the first head
-    refused = HttpClient(port()).post("/tokenize", std::string(200, ' '));
+  HttpClient client(port());
+  const HttpResponse refused = client.post("/tokenize", std::string(1001, ' '));
   EXPECT_EQ(refused.status, 429);
-  first.send(std::string(900, ' '));
-  EXPECT_EQ(first.read_response().status, 400);
-  EXPECT_EQ(first.get("/health").status, 200);
-  EXPECT_EQ(second.post("/tokenize", R"({"prompt": "a"})").status, 200);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(HttpClient(port()).post("/tokenize", std::string(900, ' ')).status, 400);
+  EXPECT_EQ(HttpClient(port()).post("/tokenize", R"({"prompt": "a"})").status, 200);
+}
+
+TEST_F(HttpTest, TextsToTokenizeHaveALimitOfTheirOwn) {
+  options_.limits.tokenizer_body_bytes = 100;
+  start();
+  HttpClient client(port());
+  const std::string announced = "Content-Length: 101\r\n\r\n";
+  for (const char* path :
+       {"/tokenize", "/detokenize", "/apply-template", "/v1/messages/count_tokens"}) {
+    HttpClient other(port());
+    other.send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\n{}", path, announced));
+    const HttpResponse refused = other.read_response();
+    EXPECT_EQ(refused.status, 413) << path;
+    EXPECT_NE(refused.body.find("100"), std::string::npos) << refused.body;
+  }
+  const std::string prompt(200, 'a');
+  EXPECT_EQ(client.post("/v1/completions", TestJson({{"prompt", prompt}, {"max_tokens", 1}}).dump())
+                .status,
+            200);
 }
 
 TEST_F(HttpTest, FullQueueAnswers429WithRetryAfter) {

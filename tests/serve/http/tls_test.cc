@@ -15,6 +15,7 @@
 #include <openssl/x509.h>
 #include <unistd.h>
 
+#include "serve/http/http_client.h"
 #include "serve/http/server.h"
 
 namespace neuronmm::serve {
@@ -74,6 +75,18 @@ TEST_F(TlsFiles, ValidFilesStartAnHttpsServer) {
   const auto server = Server::start(options_);
   ASSERT_TRUE(server.ok()) << server.error().message;
   EXPECT_THAT((*server)->url(), testing::StartsWith("https://"));
+}
+
+TEST_F(TlsFiles, HandshakesThatAreNeverFinishedEndInTime) {
+  write_key(nullptr);
+  options_.limits.header = std::chrono::milliseconds(50);
+  options_.limits.tick = std::chrono::milliseconds(5);
+  const auto server = Server::start(options_);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  HttpClient silent((*server)->port()), half((*server)->port());
+  half.send(std::string("\x16\x03\x01\x02\x00\x01", 6));  // the beginning of a ClientHello
+  EXPECT_TRUE(silent.closed_by_server());
+  EXPECT_TRUE(half.closed_by_server());
 }
 
 // The server must not ask for a passphrase, because a service has no terminal.

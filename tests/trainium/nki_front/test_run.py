@@ -92,7 +92,6 @@ class Run(harness.Folder):
             "--device: expected trn1, trn2 or trn3, found 'trn9'", self.bad(2, *_ARGUMENTS, "--device", "trn9")
         )
         self.assertIn("has no kernel 'kernal'; it has kernel", self.bad(2, "kernel.py:kernal"))
-        self.assertIn("nothing.py: no such file", self.bad(2, "nothing.py:kernel"))
         self.assertIn("expected FILE.py:KERNEL", self.bad(2, "kernel.py"))
         self.assertIn("1 to 1024 cores, found [0]", self.bad(2, "kernel.py:kernel[0]"))
         self.assertIn("--ref", self.bad(2, *_ARGUMENTS, "--ref", "x.T @@ w"))
@@ -102,6 +101,12 @@ class Run(harness.Folder):
             self.assertIn(f"{flag}: expected", self.bad(2, *_ARGUMENTS, f"{flag}={value}"))
         self.file("class Kernel:\n    pass\n", "none.py")
         self.assertIn("none.py has no kernel 'Kernel'; it has none", self.bad(2, "none.py:Kernel"))
+
+    def test_files_that_cannot_be_read(self):
+        os.mkdir(os.path.join(self.folder, "folder.py"))
+        for name, error in (("nothing.py", "No such file or directory"), ("folder.py", "Is a directory")):
+            self.assertIn(f"{name}: {error}", self.bad(1, f"{name}:kernel"))
+            self.assertIn(f"{name}: {error}", self.bad(1, *_ARGUMENTS, "--ref", f"{name}:expected"))
 
     def test_numbers_that_are_none(self):
         self.file(

@@ -1,0 +1,30 @@
+#pragma once
+// The command lines that fault_sweep_test.cc disturbs. writing_options_test.cc shows that every
+// option that writes a file or folder stands in one of them.
+
+#include <span>
+
+namespace neuronmm::faults {
+
+// What a command line needs. It is skipped where that is missing.
+enum class Needs { kNothing, kFinetune, kPython, kMpirun };
+
+struct Command {
+  const char* name;
+  const char* arguments;  // relative to the folder run/; in/ has the inputs (fault_sweep_test.cc)
+  // The files and folders that the command makes in run/, separated by spaces. Each appears whole
+  // or not at all. The first one is what a rerun may refuse to replace.
+  const char* outputs;
+  // What may stay in run/ after an error besides "OUTPUT.partial": measurements that a later run
+  // uses.
+  const char* keeps = "";
+  bool replaces = false;   // whether run/out is a model folder that the command may replace
+  bool refuses = false;    // whether the command refuses to replace a file (folders are never)
+  bool same_bytes = true;  // false if the outputs hold times
+  const char* input = "";  // what the command reads from standard input
+  Needs needs = Needs::kNothing;
+};
+
+std::span<const Command> commands();
+
+}  // namespace neuronmm::faults
