@@ -35,5 +35,32 @@ TEST(LinkedFiles, LibrariesAreNeverSearchedInTheCurrentFolder) {
   EXPECT_THAT(split_run_path("/a:"), testing::ElementsAre("/a", ""));
 }
 
+TEST(LinkedFiles, EveryFileIsHardenedByTheLinker) {
+  for (const fs::path& path : linked_files()) {
+    SCOPED_TRACE(path);
+    const ElfFile file = read_elf_file(path);
+    EXPECT_TRUE(file.position_independent);
+    EXPECT_TRUE(file.relocations_are_read_only);
+    EXPECT_TRUE(file.binds_now);
+    EXPECT_TRUE(file.has_stack_header);
+    EXPECT_FALSE(file.stack_is_executable);
+  }
+}
+
+// The compiler's checks call these functions when they find a fault.
+TEST(LinkedFiles, TheProgramsCheckTheirStackAndTheSizesOfBuffers) {
+#if defined(NEURONMM_SANITIZED) || !defined(NDEBUG)
+  GTEST_SKIP() << "the sanitizers have checks of their own, and a debug build has none";
+#endif
+  for (const fs::path& path : linked_files()) {
+    if (path.parent_path() != program_path().parent_path()) continue;
+    if (!path.filename().string().starts_with("neuronmm")) continue;
+    SCOPED_TRACE(path);
+    const std::set<std::string> imports = read_elf_file(path).imports;
+    EXPECT_THAT(imports, testing::Contains("__stack_chk_fail"));
+    EXPECT_THAT(imports, testing::Contains(testing::EndsWith("_chk")));
+  }
+}
+
 }  // namespace
 }  // namespace neuronmm::apps
