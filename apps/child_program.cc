@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "search_path.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -22,14 +23,16 @@ constexpr int kPollMs = 50;  // the longest delay before an interrupt is passed 
 // Returns the variables of the child as NAME=VALUE strings. A variable that `child` names replaces
 // the variable of this process.
 std::vector<std::string> environment_of(const ChildProgram& child) {
+  auto changes = child.environment;
+  changes.emplace_back("PATH", safe_path_variable());
   std::vector<std::string> variables;
-  for (const auto& [name, value] : child.environment) {
+  for (const auto& [name, value] : changes) {
     variables.push_back(fmt::format("{}={}", name, value));
   }
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     bool replaced = false;
-    for (const auto& [name, value] : child.environment) {
+    for (const auto& [name, value] : changes) {
       replaced |= text.starts_with(name) && text.substr(name.size()).starts_with('=');
     }
     if (!replaced) variables.emplace_back(text);
@@ -54,8 +57,8 @@ int start(const ChildProgram& child, int pipe_end, pid_t& id) {
   posix_spawn_file_actions_adddup2(&actions, pipe_end, child.stream);
   std::vector<std::string> arguments = {child.program}, variables = environment_of(child);
   arguments.insert(arguments.end(), child.arguments.begin(), child.arguments.end());
-  const int error = posix_spawnp(&id, child.program.c_str(), &actions, nullptr,
-                                 pointers_to(arguments).data(), pointers_to(variables).data());
+  const int error = posix_spawn(&id, child.program.c_str(), &actions, nullptr,
+                                pointers_to(arguments).data(), pointers_to(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }

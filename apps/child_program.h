@@ -13,10 +13,10 @@ namespace neuronmm::apps {
 
 // A program to start.
 struct ChildProgram {
-  // The path of the program, or a name without a slash, which is looked up in PATH.
-  std::string program;
+  std::string program;  // its absolute path
   std::vector<std::string> arguments;
-  // Variables that are added to the environment of this process or replace variables there.
+  // Variables that are added to the environment of this process or replace variables there. The
+  // child's PATH has only the absolute folders of this process's (search_path.h).
   std::vector<std::pair<std::string, std::string>> environment = {};
   int stream = 1;  // the stream that this process reads: 1 standard output, 2 standard error
 };

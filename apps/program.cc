@@ -149,6 +149,7 @@ int Program::run(int argc, char** argv) {
     for (const CLI::App* command : cli_.get_subcommands()) {
       if (const auto missing = missing_value(*command, arguments_))
         throw CLI::ValidationError(*missing);
+      if (const auto empty = empty_value(*command)) throw CLI::ValidationError(*empty);
     }
   } catch (const CLI::ParseError& error) {
     return report_parse_error(error);

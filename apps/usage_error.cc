@@ -1,5 +1,8 @@
 #include "usage_error.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -11,6 +14,8 @@
 
 namespace neuronmm::apps {
 namespace {
+
+constexpr std::array kOptionsOfText = {"prompt", "system", "stop", "metrics-prefix"};
 
 std::vector<std::string> long_flags_of(const CLI::App& command) {
   std::vector<std::string> flags;
@@ -46,6 +51,13 @@ std::vector<CLI::Option*> options_in(CLI::App& command, const std::string& text)
 std::string value_is_missing(const CLI::Option& option, const std::string& name) {
   const std::string names = option_names(option);
   return fmt::format("{} needs a value, as in {}", name, names.substr(names.rfind(',') + 1));
+}
+
+// Returns whether the option's value is text for a model, or the beginning of names.
+bool may_be_empty(const CLI::Option& option) {
+  return option.get_name() == "TEXT" || std::ranges::any_of(kOptionsOfText, [&](const char* name) {
+           return option.check_lname(name);
+         });
 }
 
 // Returns the message about a text that is neither an option nor the value of one.
@@ -129,6 +141,21 @@ std::optional<std::string> missing_value(const CLI::App& command,
       return fmt::format("{}, found the option {}", value_is_missing(*option, arguments[i]),
                          arguments[i + 1]);
     ++i;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> empty_value(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string& variable = option->get_envname();
+    const char* const of_variable = variable.empty() ? nullptr : std::getenv(variable.c_str());
+    if (of_variable != nullptr && *of_variable == '\0') {
+      return fmt::format(
+          "{}: expected a value, found an empty one; unset the variable to leave {} out", variable,
+          option->get_name());
+    }
+    if (!may_be_empty(*option) && std::ranges::count(option->results(), "") > 0)
+      return option->get_name() + ": expected a value, found an empty one";
   }
   return std::nullopt;
 }

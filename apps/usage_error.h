@@ -23,6 +23,12 @@ std::string unknown_argument(const CLI::App& command, const std::string& argumen
 std::optional<std::string> missing_value(const CLI::App& command,
                                          const std::vector<std::string>& arguments);
 
+// Returns a message if a value of `command` is empty, as after `--host "$HOST"` without such a
+// variable, or if an environment variable is that a flag reads. Many values would then mean
+// something that nobody asked for: every address, no key, the current folder. Text for a model may
+// be empty.
+std::optional<std::string> empty_value(const CLI::App& command);
+
 // Returns the message about an error that CLI11 found in the arguments of `command`. It names the
 // option, what was expected and what was found. `name` is the program and the command, for example
 // "neuronmm fit".

@@ -9,7 +9,7 @@ target_compile_options(neuronmm_flags INTERFACE
 # saves a tenth of the time.
 target_compile_options(neuronmm_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=600000>)
 # Loops over numbers run faster with these options.
-set(hot_options $<$<CONFIG:Release>:-O3>)
+set(hot_options $<$<CONFIG:Release>:-O3> -fno-stack-protector)
 # These options halve the time to compile a file. Code that spends its own time elsewhere has them:
 # commands, tests and libraries that are COLD. Below -O2, g++ 12 wrongly reports the inactive
 # members of a std::variant as uninitialised.

@@ -8,12 +8,14 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
 #include "child_program.h"
+#include "search_path.h"
 #include "trainium/simulator/device_spec.h"
 
 namespace neuronmm::apps {
@@ -43,6 +45,14 @@ Result<fs::path> package_folder() {
       self.string(), installed.string(), built.string());
 }
 
+// Returns what the user's variable PYTHONPATH lists.
+SearchPath user_folders() {
+  const char* const list = std::getenv(kPythonPath);
+  return split_search_path(list == nullptr ? "" : list);
+}
+
+// The option -P keeps the current folder out of Python's module path. The user's relative folders
+// come after it, for the kernel's own imports.
 std::vector<std::string> command_line(const TracerCall& call, const fs::path& trace,
                                       const fs::path& report) {
   const std::string device =
@@ -54,6 +64,9 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& tr
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {
     words.insert(words.end(), {"--kwarg", text});
+  }
+  for (const std::string& folder : user_folders().relative) {
+    words.insert(words.end(), {"--modules", folder});
   }
   if (call.values) words.emplace_back("--values");
   if (!call.reference.empty()) words.insert(words.end(), {"--ref", call.reference});
@@ -68,11 +81,11 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& tr
   return words;
 }
 
-// Returns the module path: our package first, then the user's own modules.
+// Returns the module path: our package first, then the user's absolute folders.
 std::string python_path(const fs::path& package) {
-  const char* const before = std::getenv(kPythonPath);
-  return before == nullptr || *before == '\0' ? package.string()
-                                              : fmt::format("{}:{}", package.string(), before);
+  std::vector<std::string> folders = user_folders().absolute;
+  folders.insert(folders.begin(), package.string());
+  return fmt::format("{}", fmt::join(folders, ":"));
 }
 
 // Reads a number. JSON cannot express an infinite error, so the runner writes a word instead.
@@ -94,16 +107,20 @@ Status read_report(const fs::path& path, TracerReport& report) {
   return {};
 }
 
-// Returns the first python3 that has NumPy: the one on the path, or the system's.
-Result<std::string> find_python() {
-  for (const char* const python : {"python3", "/usr/bin/python3"}) {
-    NMM_ASSIGN(const ChildResult result, run_child({.program = python,
-                                                    .arguments = {"-c", "import numpy"},
-                                                    .environment = {},
-                                                    .stream = STDERR_FILENO}));
-    if (!result.missing && result.status == 0) return std::string(python);
+// Returns the path of the first python3 that has NumPy: the one on the path, or the system's.
+Result<std::string> find_python(const fs::path& package) {
+  for (const std::string& python :
+       {find_program("python3", safe_path_variable()), std::string("/usr/bin/python3")}) {
+    if (python.empty()) continue;
+    const auto result = run_child({.program = python,
+                                   .arguments = {"-P", "-c", "import numpy"},
+                                   .environment = {{kPythonPath, python_path(package)}},
+                                   .stream = STDERR_FILENO});
+    if (result.ok() && !result->missing && result->status == 0) return python;
   }
-  return fail("expected a python3 with NumPy, found none: apt-get install python3-numpy");
+  return fail(
+      "expected a python3 of version 3.11 or later with NumPy in an absolute folder of PATH, found "
+      "none: apt-get install python3-numpy");
 }
 
 // Returns the runner's message without the runner's own name.
@@ -121,7 +138,7 @@ std::string message_of(std::string text) {
 
 Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   NMM_ASSIGN(const fs::path package, package_folder());
-  NMM_ASSIGN(const std::string python, find_python());
+  NMM_ASSIGN(const std::string python, find_python(package));
   const fs::path report_file = trace.string() + ".json";
   NMM_ASSIGN(ChildResult result, run_child({.program = python,
                                             .arguments = command_line(call, trace, report_file),

@@ -3,6 +3,7 @@
 // says that it listens when requests can be answered. A signal lets running answers finish.
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -15,9 +16,11 @@
 #include "io/generation_config.h"
 #include "message.h"
 #include "model/generate.h"
+#include "model/hangup.h"
 #include "model/model_rows.h"
 #include "model/serve_flags.h"
 #include "processes.h"
+#include "serve/http/api_keys.h"
 #include "version.h"
 
 namespace neuronmm::apps {
@@ -186,14 +189,27 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyShutdown
   return 0;
 }
 
+// Opens the access log again after SIGHUP. If the terminal is closed, the server ends in order, as
+// after SIGTERM.
+void obey_hangup(serve::Server& server) {
+  const Hangup hangup = take_hangup();
+  if (hangup == Hangup::kReopenLog) server.reopen_access_log();
+  if (hangup == Hangup::kTerminalClosed) std::raise(SIGTERM);
+}
+
 Result<int> run_serve(const ServeFlags& flags) {
   raise_descriptor_limit();
+  install_hangup_handler();
   // The declarations are in reverse order of destruction: first the server, then `loaded`, last
   // `ending`.
   std::optional<OrderlyShutdown> ending;
   Loaded loaded;
   serve::ServerOptions options = flags.settings.server;
   options.version = kVersion;
+  if (!flags.settings.api_key_file.empty()) {
+    NMM_ASSIGN(const auto keys, serve::read_api_keys(flags.settings.api_key_file));
+    options.api_keys.insert(options.api_keys.end(), keys.begin(), keys.end());
+  }
   NMM_ASSIGN(const auto server, serve::Server::start(options));
   NMM_ASSIGN(const auto service, load(flags, loaded));
   // A signal ends the process before this line. After it, a signal only asks for an orderly end.
@@ -203,8 +219,10 @@ Result<int> run_serve(const ServeFlags& flags) {
   std::fflush(stdout);
   print_sampling(service->model().generation);
   print_message("{} is ready\n", service->model().names.front());
-  while (!interrupted() && world_communicator().lost().empty())
+  while (!interrupted() && world_communicator().lost().empty()) {
     std::this_thread::sleep_for(kPollInterval);
+    obey_hangup(*server);
+  }
   Result<int> code = drain(*server, flags.settings.shutdown_timeout_s, *ending);
   // The launcher may send its signal before this process knows which other process was lost.
   if (const std::string lost = world_communicator().lost(); !lost.empty()) return fail("{}", lost);

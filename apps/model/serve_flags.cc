@@ -9,7 +9,9 @@
 
 #include "byte_size.h"
 #include "flags.h"
+#include "serve/http/api_keys.h"
 #include "serve/http/client_identity.h"
+#include "serve/http/cross_site.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -29,10 +31,7 @@ std::string check_prefix(const std::string& text) {
 // Returns an empty text if `text` has only visible characters, else the reason. API keys and model
 // names appear in headers, which allow nothing else.
 std::string check_visible(const std::string& text) {
-  const bool good = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return std::isgraph(static_cast<unsigned char>(c)) != 0;
-  });
-  return good ? "" : "expected visible ASCII characters without spaces";
+  return serve::is_api_key(text) ? "" : "expected visible ASCII characters without spaces";
 }
 
 bool only_of(std::string_view allowed, std::string_view text) {
@@ -70,13 +69,22 @@ std::string check_origin(const std::string& text) {
       text);
 }
 
+// Returns an empty text if `text` is a host as it stands in a URL, or * for all, else the reason.
+std::string check_host(const std::string& text) {
+  if (text == "*" || !serve::normalized_host(text).empty()) return "";
+  return fmt::format(
+      "expected the name or address in a client's URL, without scheme and port, or *, found {:?}",
+      text);
+}
+
 // Returns an empty text if `text` is an address or a network of proxies, else the reason.
 std::string check_proxy(const std::string& text) {
   const auto parsed = serve::TrustedProxies::parse({text});
   return parsed.ok() ? "" : parsed.error().message;
 }
 
-void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
+void add_address_flags(CLI::App* command, serve::ServeSettings& settings) {
+  serve::ServerOptions& server = settings.server;
   command->add_option("--host", server.host, "Listen at this address; 0.0.0.0 is all")
       ->type_name("ADDRESS")
       ->capture_default_str()
@@ -91,9 +99,21 @@ void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->group(kInput);
+  command
+      ->add_option("--api-key-file", settings.api_key_file,
+                   "Also take a key from each line of FILE")
+      ->type_name("FILE")
+      ->group(kInput);
 }
 
 void add_web_flags(CLI::App* command, serve::ServerOptions& server) {
+  command
+      ->add_option("--allowed-host", server.allowed_hosts,
+                   "Answer to this name, too, without a key on loopback; repeatable")
+      ->check(check_host)
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->group(kAdvanced);
   command
       ->add_option("--cors-origin", server.cors_origins,
                    "Serve pages of this origin; repeatable, * is all")
@@ -203,7 +223,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
       ->type_name("NAME")
       ->default_str("the folder's")
       ->group(kInput);
-  add_address_flags(command, settings.server);
+  add_address_flags(command, settings);
   add_web_flags(command, settings.server);
   add_client_flags(command, settings);
   add_engine_flags(command, settings.engine);

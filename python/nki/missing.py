@@ -142,12 +142,17 @@ def _is_imported_outside_try() -> bool:
     return frame.f_lineno in _import_lines_outside_try(frame.f_code.co_filename)
 
 
+def is_installed(name: str) -> bool:
+    """Returns whether a file belongs to a package that pip or the system has installed."""
+    return re.search(r"[\\/](site|dist)-packages[\\/]", name) is not None
+
+
 @functools.lru_cache
 def _import_lines_outside_try(name: str) -> frozenset:
     """Returns the lines of the import statements outside `try`. The result is empty for installed
     packages, which handle missing modules themselves.
     """
-    if re.search(r"[\\/](site|dist)-packages[\\/]", name):
+    if is_installed(name):
         return frozenset()
     with open(name, "rb") as file:
         tree = ast.parse(file.read())

@@ -23,7 +23,7 @@ import types
 
 import numpy as np
 
-from . import arguments, launch, missing, reference
+from . import arguments, launch, missing, reference, user_modules
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
@@ -68,6 +68,8 @@ def _parser():
     )
     parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE",
                         help="compile-time argument of the kernel: a Python literal or an expression over its module's names")  # fmt: skip
+    parser.add_argument("--modules", action="append", default=[], metavar="FOLDER",
+                        help="folder with modules that the kernel imports, searched after installed ones")  # fmt: skip
     parser.add_argument("--device", default="trn2", help="device to run on: trn1, trn2 or trn3 (default trn2)")
     parser.add_argument("--trace", metavar="OUT", help="trace file to write (default: none)")
     parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
@@ -90,6 +92,8 @@ def run(options) -> int:
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
     _check_limits(options)
+    for folder in options.modules:
+        user_modules.add_folder(folder)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
     with_values = options.values or options.ref is not None
     for text in (options.kernel, options.ref or ""):
@@ -110,7 +114,7 @@ def run(options) -> int:
                       max_seconds=options.max_seconds)  # fmt: skip
     for package in missing.unlisted:
         session.note(f"{package} is not installed; decorators of it do nothing here")
-    for text in reference.notes:
+    for text in user_modules.notes:
         session.note(text)
     try:
         returned = _run_kernel(session, kernel, call)
@@ -152,9 +156,9 @@ def _find_kernel(text):
     match = _KERNEL.fullmatch(text)
     if match is None:
         raise UsageError(f"expected FILE.py:KERNEL, found {text!r}")
-    reference.notes.clear()
+    user_modules.notes.clear()
     try:
-        module = reference.load(match["target"])
+        module = user_modules.load(match["target"])
     except BaseException as error:
         raise KernelFailed(_import_failure(match["target"], error)) from None
     kernel = getattr(module, match["name"], None)
@@ -171,7 +175,7 @@ def _find_kernel(text):
 def _no_kernel(target, name, module):
     names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
     text = f"{target} has no kernel {name!r}; " + (f"it has {', '.join(names)}" if names else "it has none")
-    why = [f"{package} is not installed" for package in missing.unlisted] + reference.notes
+    why = [f"{package} is not installed" for package in missing.unlisted] + user_modules.notes
     return "; ".join([text, *why])
 
 

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <pty.h>
 #include <signal.h>
 
+#include "launched_program.h"
 #include "run_program.h"
 #include "serve/http/http_client.h"
 
@@ -32,7 +34,11 @@ class ServeCommand : public ProgramTest {
                   flags + " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" +
                   log + "' && break; sleep 0.05; done; echo $!");
     const std::string text = read(log);
-    const int port = std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
+    const std::string before_port = "listening on http://127.0.0.1:";
+    const size_t found = text.find(before_port);
+    EXPECT_NE(found, std::string::npos) << text;
+    const int port =
+        found == std::string::npos ? 0 : std::atoi(text.c_str() + found + before_port.size());
     return {std::atoi(started.output.c_str()), port, text};
   }
 
@@ -63,6 +69,142 @@ TEST_F(ServeCommand, WrongModelsAndFlagsAreRefused) {
   expect(neuronmm("serve '" + kDemo + "' --tls-key key"), 2, {"--tls-cert"});
   expect(neuronmm("serve '" + kDemo + "' --trusted-proxy localhost"), 2,
          {"--trusted-proxy", "10.0.0.0/8", "localhost"});
+}
+
+// Each of these values would open the server to everybody, or leave something out silently.
+TEST_F(ServeCommand, EmptySecretsAndAddressesAreRefused) {
+  const std::string serve = "serve '" + kOneLayer + "' --port 0 ";
+  const std::string keys = write("keys", "\n\n"), good = write("good", "first\r\n\nsecond\n");
+  for (const char* flags :
+       {"--host ''", "--api-key ''", "--api-key ' '", "--tls-cert '' --tls-key ''",
+        "--tls-cert=c --tls-key ''", "--access-log ''", "--cors-origin ''", "--allowed-host ''",
+        "--allowed-host localhost:80", "--model-name ''", "--api-key-file ''",
+        "--host \"$NOT_SET\""}) {
+    SCOPED_TRACE(flags);
+    expect(neuronmm(serve + flags), 2, {"expected "});
+  }
+  expect(neuronmm(serve, "NEURONMM_API_KEY="), 2, {"NEURONMM_API_KEY: expected a value"});
+  expect(neuronmm(serve + "--api-key k", "NEURONMM_API_KEY="), 2, {"NEURONMM_API_KEY"});
+  expect(neuronmm(serve, "NEURONMM_API_KEY=' '"), 2, {"visible ASCII"});
+  expect(neuronmm(serve + "--api-key-file '" + path("no") + "'"), 1,
+         {"/no: cannot be read: No such"});
+  expect(neuronmm(serve + "--api-key-file '" + folder_.string() + "'"), 1, {folder_.c_str()});
+  expect(neuronmm(serve + "--api-key-file '" + keys + "'"), 1,
+         {"keys: expected a key on each line"});
+  expect(neuronmm(serve + "--api-key-file '" + write("bad", "a\nb c\n") + "'"), 1,
+         {"bad:2: expected"});
+  const auto [text, bodies] =
+      serve_and_get("--api-key-file '" + good + "'", {"/v1/models"}, kOneLayer);
+  EXPECT_EQ(bodies[0]["error"]["code"], "invalid_api_key") << text;
+}
+
+TEST_F(ServeCommand, OtherCommandsRefuseEmptyValuesToo) {
+  for (const std::string& line :
+       {"inspect '" + kOneLayer + "' --json ''", "quantize '" + kOneLayer + "' -o '' --bits 8",
+        std::string("inspect ''"), "perplexity '" + kOneLayer + "' x --reference ''",
+        "generate '" + kOneLayer + "' a --prompt-file ''",
+        "generate '" + kOneLayer + "' --threads ''"})
+    expect(neuronmm(line), 2, {"expected "});
+  expect(neuronmm("generate '" + kOneLayer + "' '' --max-new-tokens 1 --stop ''"), 0, {});
+}
+
+class RunningServer : public ServeCommand {
+ protected:
+  // Starts a server of one layer and waits until it is ready. `wrapper` begins the command line.
+  void start(const std::string& flags, const std::string& wrapper = "") {
+    const std::string command = "exec " + wrapper + " '" + program_path().string() + "' serve '" +
+                                kOneLayer + "' --port 0 " + flags + " >'" + path("out") + "' 2>&1";
+    process_ = fork();
+    if (process_ == 0) {
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+    ASSERT_TRUE(wait_until(std::chrono::seconds(60),
+                           [&] { return printed().find("is ready") != std::string::npos; }));
+  }
+  void TearDown() override {
+    if (process_ > 0) {
+      kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+    ServeCommand::TearDown();
+  }
+  std::string printed() const { return read(path("out")); }
+  int port() const {
+    const std::string text = printed();
+    return std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
+  }
+  // Waits for the end of the server and returns its exit code.
+  int exit_code() {
+    int status = -1;
+    EXPECT_TRUE(wait_until(std::chrono::seconds(30),
+                           [&] { return waitpid(process_, &status, WNOHANG) == process_; }));
+    process_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  pid_t process_ = 0;
+};
+
+TEST_F(RunningServer, SighupOpensTheAccessLogAgain) {
+  const std::string log = path("access.log"), old = path("access.log.1");
+  start("--access-log '" + log + "'");
+  serve::HttpClient client(port());
+  EXPECT_EQ(client.get("/health?first").status, 200);
+  ASSERT_TRUE(wait_until(std::chrono::seconds(10), [&] { return !read(log).empty(); }));
+  std::filesystem::rename(log, old);
+  kill(process_, SIGHUP);
+  ASSERT_TRUE(wait_until(std::chrono::seconds(10), [&] { return std::filesystem::exists(log); }));
+  EXPECT_EQ(client.get("/version").status, 200);
+  ASSERT_TRUE(wait_until(std::chrono::seconds(10), [&] { return !read(log).empty(); }));
+  EXPECT_EQ(nlohmann::json::parse(read(old))["path"], "/health");
+  EXPECT_EQ(nlohmann::json::parse(read(log))["path"], "/version");
+  kill(process_, SIGTERM);
+  EXPECT_EQ(exit_code(), 0) << printed();
+}
+
+TEST_F(RunningServer, SighupWithoutALogFileChangesNothing) {
+  start("--access-log -");
+  kill(process_, SIGHUP);
+  serve::HttpClient client(port());
+  EXPECT_EQ(client.get("/health").status, 200);
+  ASSERT_TRUE(wait_until(std::chrono::seconds(10),
+                         [&] { return printed().find("\"/health\"") != std::string::npos; }));
+}
+
+TEST_F(RunningServer, AFullDiskIsReportedOnceAndCountedInAMetric) {
+  start("--access-log /dev/full");
+  serve::HttpClient client(port());
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(client.get("/health").status, 200);
+  const std::string counted = "\nhttp_access_log_lost_lines_total ";
+  ASSERT_TRUE(wait_until(std::chrono::seconds(10), [&] {
+    const std::string metrics = client.get("/metrics").body;
+    const size_t at = metrics.find(counted);
+    return at != std::string::npos && std::atoi(metrics.c_str() + at + counted.size()) >= 5;
+  }));
+  const std::string text = printed(),
+                    full = "/dev/full: the access log cannot be written: No space";
+  EXPECT_NE(text.find(full), std::string::npos) << text;
+  EXPECT_EQ(text.find(full, text.find(full) + 1), std::string::npos) << text;
+}
+
+// The server runs in a terminal of its own.
+TEST_F(RunningServer, AClosedTerminalEndsTheServerInOrder) {
+  int terminal = -1;
+  process_ = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (process_ == 0) {
+    const std::string command = "exec '" + program_path().string() + "' serve '" + kOneLayer +
+                                "' --port 0 >'" + path("out") + "' 2>&1";
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  ASSERT_TRUE(wait_until(std::chrono::seconds(60),
+                         [&] { return printed().find("is ready") != std::string::npos; }));
+  kill(process_, SIGHUP);  // the terminal is open, so the server goes on
+  EXPECT_EQ(serve::HttpClient(port()).get("/health").status, 200);
+  close(terminal);
+  EXPECT_EQ(exit_code(), 0) << printed();
+  EXPECT_NE(printed().find("no new requests are taken"), std::string::npos) << printed();
 }
 
 // The model is missing, so the server ends even if it accepts the origin.

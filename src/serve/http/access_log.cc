@@ -13,12 +13,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/notices.h"
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 namespace {
 
-// Size of the buffer, in bytes. Records that do not fit are dropped. Assumed.
+// Size of the buffer, in bytes. Records that do not fit are lost. Assumed.
 constexpr size_t kMaxBufferedBytes = size_t{1} << 20;
 // Time that the writing thread waits for the reader before it checks whether the log is closing.
 // Assumed.
@@ -36,6 +37,15 @@ std::string iso_time(double unix_seconds) {
 
 double unix_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string dropped_line(int64_t records) {
+  return dump_json({{"time", iso_time(unix_now())}, {"dropped", records}}) + "\n";
+}
+
+// Returns a descriptor, or -1 with errno set.
+int open_to_append(const std::string& path, int more_flags = 0) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | more_flags, 0644);
 }
 
 }  // namespace
@@ -58,77 +68,132 @@ std::string access_line(const AccessRecord& record, double unix_seconds) {
 
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
   int descriptor = -1;
-  const bool owned = !path.empty() && path != "-";
-  if (path == "-") descriptor = STDOUT_FILENO;
-  if (owned) {
-    descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (path == "-") {
+    descriptor = STDOUT_FILENO;
+  } else if (!path.empty()) {
+    descriptor = open_to_append(path);
     if (descriptor < 0) return fail("{}: cannot be written: {}", path, std::strerror(errno));
   }
-  return std::unique_ptr<AccessLog>(new AccessLog(descriptor, owned));
+  return std::unique_ptr<AccessLog>(new AccessLog(path, descriptor));
 }
 
-AccessLog::AccessLog(int descriptor, bool owned) : descriptor_(descriptor), owned_(owned) {
+AccessLog::AccessLog(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {
   if (descriptor_ >= 0) thread_ = std::thread([this] { run(); });
 }
 
 AccessLog::~AccessLog() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    waiting_.ends = true;
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
-  if (owned_) close(descriptor_);
+  if (owns_file()) close(descriptor_);
 }
 
 void AccessLog::write(const AccessRecord& record) {
-  if (descriptor_ < 0) return;
-  std::string line = access_line(record, unix_now());
+  if (path_.empty()) return;
+  const std::string line = access_line(record, unix_now());
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() + line.size() > kMaxBufferedBytes) {
-      ++dropped_;
-      return;
+    const bool fits = waiting_.lines.size() + line.size() <= kMaxBufferedBytes;
+    if (fits && waiting_.dropped == 0) {
+      waiting_.lines += line;
+    } else {
+      ++waiting_.dropped;
+      ++lost_;
     }
-    if (const int64_t dropped = std::exchange(dropped_, 0); dropped > 0)
-      waiting_ += dump_json({{"time", iso_time(unix_now())}, {"dropped", dropped}}) + "\n";
-    waiting_ += line;
   }
   wake_.notify_one();
+}
+
+void AccessLog::reopen() {
+  if (!owns_file()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.reopens = true;
+  }
+  wake_.notify_one();
+}
+
+AccessLog::Batch AccessLog::next_batch() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] {
+    return waiting_.ends || waiting_.reopens || !waiting_.lines.empty() || waiting_.dropped > 0;
+  });
+  Batch batch = std::exchange(waiting_, {});
+  waiting_.ends = batch.ends;
+  return batch;
 }
 
 void AccessLog::run() {
   for (;;) {
-    std::string lines;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      lines.swap(waiting_);
-    }
-    if (!write_out(lines)) return;
+    const Batch batch = next_batch();
+    write_batch(batch);
+    if (batch.reopens) reopen_file();
+    if (batch.ends) return;
   }
 }
 
-// Writes `text`. Returns false if the log is closing and its reader takes too long. Each write has
-// at most PIPE_BUF bytes, because a pipe that poll() reports as ready takes that many without
-// blocking.
-bool AccessLog::write_out(std::string_view text) {
+// Counts the records that are lost with the part of the batch that cannot be written.
+void AccessLog::write_batch(const Batch& batch) {
+  std::string text = in_line_ ? "\n" : "";
+  if (unreported_ > 0) text += dropped_line(unreported_);
+  const size_t begin = text.size();
+  text += batch.lines;
+  const size_t written = write_out(text);
+  if (written > 0) in_line_ = text[written - 1] != '\n';
+  if (written >= begin) unreported_ = 0;
+  const auto rest = std::string_view(text).substr(std::max(written, begin));
+  const auto unwritten = std::ranges::count(rest, '\n');
+  lost_ += unwritten;
+  unreported_ += unwritten + batch.dropped;
+}
+
+// Writes `text` and returns how many of its bytes were written: fewer than it has after an error,
+// or if the log is closing and its reader takes too long. Each write has at most PIPE_BUF bytes,
+// because a pipe that poll() reports as ready takes that many without blocking.
+size_t AccessLog::write_out(std::string_view text) {
   int waits_left = 10;
-  while (!text.empty()) {
+  size_t at = 0;
+  while (at < text.size()) {
     pollfd ready = {.fd = descriptor_, .events = POLLOUT, .revents = 0};
     if (poll(&ready, 1, kPollTimeoutMs) <= 0) {
       const std::lock_guard lock(mutex_);
-      if (stopping_ && --waits_left <= 0) return false;
+      if (waiting_.ends && --waits_left <= 0) return at;
       continue;
     }
     const ssize_t written =
-        ::write(descriptor_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-    // The lines are lost, but the log goes on: a full disk may get free space again.
-    if (written < 0 && errno != EINTR && errno != EAGAIN) return true;
-    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+        ::write(descriptor_, text.data() + at, std::min<size_t>(text.size() - at, PIPE_BUF));
+    if (written > 0) at += static_cast<size_t>(written);
+    // The rest is lost, but the log goes on: a full disk may get free space again.
+    if (written == 0 || (written < 0 && errno != EINTR && errno != EAGAIN)) {
+      report(written == 0 ? ENOSPC : errno);
+      return at;
+    }
   }
-  return true;
+  return at;
+}
+
+void AccessLog::report(int error) {
+  notify(fmt::format(
+      "{}: the access log cannot be written: {}; the server goes on, and counts the lines that are "
+      "lost in the metric {}",
+      path_ == "-" ? "standard output" : path_, std::strerror(error), kLostRecordsMetric));
+}
+
+void AccessLog::reopen_file() {
+  // A named pipe without a reader must not stop the log.
+  const int descriptor = open_to_append(path_, O_NONBLOCK);
+  if (descriptor < 0) {
+    notify(fmt::format("{}: the access log cannot be opened again: {}; it goes on in the old file",
+                       path_, std::strerror(errno)));
+    return;
+  }
+  close(descriptor_);
+  descriptor_ = descriptor;
+  in_line_ = false;
 }
 
 }  // namespace neuronmm::serve

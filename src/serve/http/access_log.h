@@ -1,8 +1,10 @@
 #pragma once
 // The access log of `neuronmm serve`: one line of JSON per request, also for requests whose
 // connection ended before the answer was complete. HttpConnection writes a record when its answer
-// ends. A log that is read too slowly loses records instead of delaying answers.
+// ends. A log that is read too slowly, or whose disk is full, loses records instead of delaying
+// answers. Lost records are counted.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -15,6 +17,9 @@
 #include "base/result.h"
 
 namespace neuronmm::serve {
+
+// The metric that counts lost records (GET /metrics).
+inline constexpr const char* kLostRecordsMetric = "http_access_log_lost_lines_total";
 
 struct AccessRecord {
   std::string client, request_id, method, path;
@@ -33,8 +38,9 @@ struct AccessRecord {
 std::string access_line(const AccessRecord& record, double unix_seconds);
 
 // Writes records on a thread of its own, so that a slow reader of the log, or none at all, delays
-// no request. A record that does not fit in the buffer is dropped. The next line that is written
-// has the number of dropped records ("dropped").
+// no request. A record is lost if it does not fit in the buffer or cannot be written. The next line
+// that is written has the number of lost records ("dropped"). The first failure is passed to
+// notify() (base/notices.h).
 class AccessLog {
  public:
   // Opens `path` to append to it. "-" means standard output, and an empty path means no log.
@@ -45,19 +51,38 @@ class AccessLog {
   AccessLog& operator=(const AccessLog&) = delete;
 
   void write(const AccessRecord& record);
+  // Opens the path again, so that another program can rename the file and go on with a new one
+  // (log rotation). Records that were passed to write() before go to the old file. The log goes on
+  // with the old file if the path cannot be opened. Nothing happens without a file.
+  void reopen();
+  // Returns how many records were lost so far.
+  int64_t lost() const { return lost_; }
 
  private:
-  AccessLog(int descriptor, bool owned);
+  // What the writing thread takes over from the threads that call write().
+  struct Batch {
+    std::string lines;
+    int64_t dropped = 0;  // records after `lines` that did not fit
+    bool reopens = false, ends = false;
+  };
+  AccessLog(std::string path, int descriptor);
   void run();
-  bool write_out(std::string_view text);
+  Batch next_batch();
+  void write_batch(const Batch& batch);
+  size_t write_out(std::string_view text);
+  void report(int error);
+  void reopen_file();
+  bool owns_file() const { return !path_.empty() && path_ != "-"; }
 
-  const int descriptor_;  // -1 if there is no log
-  const bool owned_;
+  const std::string path_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::string waiting_;
-  int64_t dropped_ = 0;
-  bool stopping_ = false;
+  Batch waiting_;  // protected by `mutex_`
+  std::atomic<int64_t> lost_ = 0;
+  // The following members belong to the writing thread.
+  int descriptor_;          // -1 if there is no log
+  int64_t unreported_ = 0;  // lost records that no line of the log mentions yet
+  bool in_line_ = false;    // the file ends within a line
   std::thread thread_;
 };
 

@@ -1,13 +1,40 @@
 #include "serve/http/api_keys.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <strings.h>
 
-#include "base/result.h"
-
 namespace neuronmm::serve {
+
+Result<std::vector<std::string>> read_api_keys(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return fail("{}: cannot be read: {}", path, std::strerror(errno));
+  std::vector<std::string> keys;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    if (!is_api_key(line))
+      return fail("{}:{}: expected a key of visible ASCII characters without spaces, found others",
+                  path, number);
+    keys.push_back(line);
+  }
+  if (file.bad()) return fail("{}: cannot be read: {}", path, std::strerror(errno));
+  if (keys.empty()) return fail("{}: expected a key on each line, found none", path);
+  return keys;
+}
+
+bool is_api_key(std::string_view key) {
+  return !key.empty() &&
+         std::ranges::all_of(key, [](unsigned char c) { return std::isgraph(c) != 0; });
+}
 
 ApiKeys::Digest ApiKeys::digest(std::string_view key) {
   Digest result = {};

@@ -8,7 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace neuronmm::serve {
+
+// Returns the keys of a file, which has one per line. Empty lines are skipped. A file that cannot
+// be read or has no key is an error, because the server would be open to everybody.
+Result<std::vector<std::string>> read_api_keys(const std::string& path);
+
+// Returns whether a client can send `key` in a header: it has only visible characters, and at least
+// one.
+bool is_api_key(std::string_view key);
 
 // Decides whether a client may use the server. The class keeps only the digests of the keys. A
 // comparison takes the same time for every key, so its duration tells a client nothing about the

@@ -237,6 +237,8 @@ class HttpConnection : public ClientSocket<Stream> {
     const size_t hosts = request.count(http::field::host);
     if ((accepts_chunks_ && hosts != 1) || hosts > 1 || !is_host({host.data(), host.size()}))
       return reply_of(invalid_request("", "expected one header Host, with a name and a port"));
+    if (const auto fault = find_cross_site_fault(state_.cross_site, source_of(request)))
+      return reply_of(*fault);
     // A proxy that finds another end of this body than the server does would also find another next
     // request (request smuggling). Only the coding that all of them understand is accepted.
     const bool coded = request.count(http::field::transfer_encoding) > 0;
@@ -259,6 +261,19 @@ class HttpConnection : public ClientSocket<Stream> {
     if (route.error().status == 405)
       reply.headers.emplace_back("Allow", allowed_methods(record_.path));
     return reply;
+  }
+
+  RequestSource source_of(const Parser::value_type& request) const {
+    const auto header = [&](http::field name) -> std::optional<std::string_view> {
+      const size_t count = request.count(name);
+      if (count == 0) return std::nullopt;
+      return count == 1 ? std::string_view(request[name]) : std::string_view();
+    };
+    return {.target = request.target(),
+            .host = header(http::field::host),
+            .origin = header(http::field::origin),
+            .content_type = request[http::field::content_type],
+            .has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0};
   }
 
   // Sets the limit for the body, or returns the refusal of one that announces too much.

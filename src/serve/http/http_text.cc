@@ -72,6 +72,8 @@ std::string_view reason_phrase(int status) {
       return "Bad Request";
     case 401:
       return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -95,11 +97,6 @@ std::string_view reason_phrase(int status) {
     default:
       return "Status";
   }
-}
-
-bool is_allowed(const std::vector<std::string>& allowed, std::string_view origin) {
-  return !origin.empty() && (std::ranges::count(allowed, "*") > 0 ||
-                             std::ranges::find(allowed, origin) != allowed.end());
 }
 
 }  // namespace
@@ -214,9 +211,14 @@ std::string header_text(const std::vector<std::string>& texts) {
   return value;
 }
 
+bool is_allowed_origin(const std::vector<std::string>& allowed, std::string_view origin) {
+  return !origin.empty() && (std::ranges::count(allowed, "*") > 0 ||
+                             std::ranges::find(allowed, origin) != allowed.end());
+}
+
 Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin) {
   if (allowed.empty()) return {};
-  if (!is_allowed(allowed, origin)) return {{"Vary", "Origin"}};
+  if (!is_allowed_origin(allowed, origin)) return {{"Vary", "Origin"}};
   const bool any = std::ranges::count(allowed, "*") > 0;
   return {{"Access-Control-Allow-Origin", any ? "*" : std::string(origin)},
           {"Access-Control-Expose-Headers",
@@ -227,7 +229,7 @@ Headers cors_headers(const std::vector<std::string>& allowed, std::string_view o
 
 Headers preflight_headers(const std::vector<std::string>& allowed, std::string_view origin,
                           std::string_view path) {
-  if (!is_allowed(allowed, origin)) return {};
+  if (!is_allowed_origin(allowed, origin)) return {};
   Headers headers;
   headers.emplace_back("Access-Control-Allow-Methods", allowed_methods(path));
   // "*" covers the X-Stainless-... headers of OpenAI's clients, whose names are not all known.

@@ -94,9 +94,10 @@ bool is_request_id(std::string_view id);
 // become %XX. The value is cut to a length that proxies accept.
 std::string header_text(const std::vector<std::string>& texts);
 
+// Returns whether pages of `origin` may use the server. `allowed` has origins, or "*" for all.
+bool is_allowed_origin(const std::vector<std::string>& allowed, std::string_view origin);
 // Returns the headers that allow a browser to show the response to a page of `origin`. If the
-// origin is not allowed, the only header is Vary. The result is empty if `allowed` is. `allowed`
-// has origins, or "*" for all.
+// origin is not allowed, the only header is Vary. The result is empty if `allowed` is.
 Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin);
 // Returns the additional headers for the preflight request (OPTIONS) by which a browser asks
 // beforehand.

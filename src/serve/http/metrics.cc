@@ -10,6 +10,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include "serve/http/access_log.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -188,7 +190,8 @@ void Metrics::count_http_response(int status) {
   families_->responses.Add({{"status", std::to_string(status)}}).Increment();
 }
 
-std::string Metrics::prometheus_text(const Statistics& engine, int64_t connections) const {
+std::string Metrics::prometheus_text(const Statistics& engine, int64_t connections,
+                                     int64_t lost_records) const {
   const Families& from = *families_;
   std::vector<MetricFamily> all = from.registry.Collect();
   const auto add = [&](MetricType type, const char* name, const char* help, auto value) {
@@ -220,6 +223,8 @@ std::string Metrics::prometheus_text(const Statistics& engine, int64_t connectio
                           cache, 1.0));
   all.push_back(family_of("http_connections", "Open connections.", kGauge, {},
                           static_cast<double>(connections)));
+  all.push_back(family_of(kLostRecordsMetric, "Lines that the access log has lost.", kCounter, {},
+                          static_cast<double>(lost_records)));
   all.push_back(step_histogram(from.name("iteration_tokens_total"), from.labels, engine));
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, all);

@@ -45,8 +45,10 @@ class Metrics {
   void record_predicted_total_time(double seconds);
   void count_http_response(int status);
 
-  // Returns all metrics in Prometheus' text exposition format, version 0.0.4.
-  std::string prometheus_text(const Statistics& engine, int64_t connections) const;
+  // Returns all metrics in Prometheus' text exposition format, version 0.0.4. `lost_records` is
+  // what AccessLog::lost() returns.
+  std::string prometheus_text(const Statistics& engine, int64_t connections,
+                              int64_t lost_records) const;
 
  private:
   struct Families;

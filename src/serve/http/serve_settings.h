@@ -14,6 +14,7 @@ struct ServeSettings {
   std::string model_dir;
   std::string model_name;  // the model's name in requests; empty: the name of the folder
   ServerOptions server;
+  std::string api_key_file;  // keys in addition to server.api_keys; empty: no file
   EngineOptions engine;
   // Beginning of the names in GET /metrics. The default is vLLM's, so that its dashboards work.
   std::string metrics_prefix = "vllm:";

@@ -1,5 +1,6 @@
 #include "serve/http/server.h"
 
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -11,12 +12,31 @@ namespace {
 // Wait after a failed accept(), for example because all file descriptors are in use. Assumed.
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);
 
+// Accepts TLS 1.3, and of TLS 1.2 only what has forward secrecy and authenticated encryption. A
+// connection that somebody recorded then stays secret even if the server's key is stolen later.
+void require_forward_secrecy(SSL_CTX* context) {
+  NMM_CHECK(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
+  NMM_CHECK(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+}
+
+// Refuses empty values that would open the server to more clients than somebody meant.
+Status check_options(const ServerOptions& options) {
+  if (options.host.empty())
+    return fail("expected the address or name to listen at, found an empty one");
+  if (!std::ranges::all_of(options.api_keys, is_api_key))
+    return fail("expected API keys of visible ASCII characters without spaces, found another one");
+  if (options.tls_certificate.empty() != options.tls_key.empty())
+    return fail("TLS needs a certificate and a key, found only one of the two");
+  return {};
+}
+
 Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& options) {
   std::optional<asio::ssl::context> context;
   if (options.tls_certificate.empty() && options.tls_key.empty()) return context;
   context.emplace(asio::ssl::context::tls_server);
-  context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
-                       asio::ssl::context::no_tlsv1_1);
+  context->set_options(asio::ssl::context::default_workarounds);
+  require_forward_secrecy(context->native_handle());
   // Without this function OpenSSL would ask for the passphrase at the terminal, if there is one.
   const auto encrypted =
       std::make_shared<bool>(false);  // shared, because the context keeps the function
@@ -39,6 +59,12 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
     return fail("{:?}: no private key in PEM of the certificate {:?}: {}", options.tls_key,
                 options.tls_certificate, error.message());
   return context;
+}
+
+bool is_loopback(const asio::ip::address& address) {
+  if (address.is_loopback()) return true;
+  return address.is_v6() && address.to_v6().is_v4_mapped() &&
+         asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
 }
 
 Result<tcp::acceptor> listen_at(asio::io_context& io, const ServerOptions& options) {
@@ -75,6 +101,8 @@ class Server::Impl {
   Status listen() {
     NMM_ASSIGN(acceptor_, listen_at(io_, state_.options));
     port_ = acceptor_->local_endpoint().port();
+    state_.cross_site =
+        cross_site_rules(state_.options, is_loopback(acceptor_->local_endpoint().address()));
     asio::co_spawn(io_, accept_all(), asio::detached);
     asio::co_spawn(io_, tick_all(), asio::detached);
     thread_ = std::thread([this] { run(); });
@@ -101,6 +129,8 @@ class Server::Impl {
       for (Connection* connection : state_.connections.connections()) connection->close_if_idle();
     });
   }
+
+  void reopen_access_log() { state_.log->reopen(); }
 
   bool drained() const {
     const auto service = state_.service();
@@ -204,6 +234,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  NMM_TRY(check_options(options));
   NMM_ASSIGN(auto log, AccessLog::open(options.access_log));
   NMM_ASSIGN(auto tls, tls_context(options));
   NMM_ASSIGN(auto proxies, TrustedProxies::parse(options.trusted_proxies));
@@ -217,6 +248,7 @@ std::string Server::url() const { return impl_->url(); }
 int Server::port() const { return impl_->port(); }
 void Server::serve(std::shared_ptr<GenerationService> service) { impl_->serve(std::move(service)); }
 void Server::drain() { impl_->drain(); }
+void Server::reopen_access_log() { impl_->reopen_access_log(); }
 bool Server::drained() const { return impl_->drained(); }
 void Server::abort() { impl_->abort(); }
 

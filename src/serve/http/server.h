@@ -46,9 +46,12 @@ struct ServerLimits {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8000;                           // 0: any free port
-  std::vector<std::string> api_keys;         // empty: no key is needed
-  std::vector<std::string> cors_origins;     // "https://example.org", or "*"
+  int port = 8000;                        // 0: any free port
+  std::vector<std::string> api_keys;      // empty: no key is needed
+  std::vector<std::string> cors_origins;  // "https://example.org", or "*"
+  // Names under which a server that asks for no key may be reached, besides those of loopback; "*"
+  // is all.
+  std::vector<std::string> allowed_hosts;
   std::vector<std::string> trusted_proxies;  // addresses or networks (client_identity.h)
   std::string tls_certificate, tls_key;      // PEM files; either both or none
   std::string access_log;                    // as AccessLog::open() takes it
@@ -74,6 +77,8 @@ class Server {
   void serve(std::shared_ptr<GenerationService> service);
   // Refuses new work with 503 and closes idle connections. Running answers go on.
   void drain();
+  // Opens the access log again, for log rotation (AccessLog::reopen()).
+  void reopen_access_log();
   bool drained() const;  // whether all answers have been sent after drain()
   // Ends running answers with an error. Returns when all clients have been told, at the latest
   // after `linger`.

@@ -78,7 +78,7 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (endpoint == Endpoint::kModelDetails) return {.body = service->description_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = service->metrics().prometheus_text(service->engine().statistics(),
-                                                     state.connections.size())};
+                                                     state.connections.size(), state.log->lost())};
 }
 
 std::optional<GenerationApi> generation_api(Endpoint endpoint) {

@@ -14,6 +14,7 @@
 #include "serve/http/api_keys.h"
 #include "serve/http/client_identity.h"
 #include "serve/http/connection_table.h"
+#include "serve/http/cross_site.h"
 #include "serve/http/generation_service.h"
 #include "serve/http/http_text.h"
 #include "serve/http/server.h"
@@ -42,6 +43,7 @@ struct ServerState {
   const ServerOptions options;
   const ApiKeys keys;
   const TrustedProxies proxies;
+  CrossSiteRules cross_site;  // set before the first connection is accepted
   const std::unique_ptr<AccessLog> log;
   std::atomic<bool> draining = false;
   std::atomic<int64_t> generating = 0;  // connections with an unfinished answer

@@ -336,12 +336,13 @@ void Cache::store(const Problem& problem, const Trials& trials) {
   stored_keys_.insert(key_of(problem));
 }
 
-// The path follows the XDG base directory specification. Without a home folder nothing is kept.
+// The path follows the XDG base directory specification, which ignores relative paths. Without a
+// home folder nothing is kept.
 fs::path default_cache_path() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/') {
     return fs::path(cache) / "neuronmm/tilings.json";
   }
-  if (const char* home = std::getenv("HOME"); home && *home) {
+  if (const char* home = std::getenv("HOME"); home && *home == '/') {
     return fs::path(home) / ".cache/neuronmm/tilings.json";
   }
   return {};

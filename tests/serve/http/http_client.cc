@@ -119,12 +119,12 @@ HttpResponse HttpClient::read_response() {
 }
 
 std::string get_text(const std::string& path, const std::string& headers) {
-  return fmt::format("GET {} HTTP/1.1\r\nHost: here\r\n{}\r\n", path, headers);
+  return fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", path, headers);
 }
 
 std::string post_text(const std::string& path, const std::string& body,
                       const std::string& headers) {
-  return fmt::format("POST {} HTTP/1.1\r\nHost: here\r\nContent-Length: {}\r\n{}\r\n{}", path,
+  return fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n{}\r\n{}", path,
                      body.size(), headers, body);
 }
 

@@ -29,6 +29,7 @@ class HttpTest : public testing::Test {
     parts_.metrics_prefix = ServeSettings().metrics_prefix;
     options_.port = 0;
     options_.version = "1.2.3";
+    options_.allowed_hosts = {"x"};  // the name that requests of tests have
     options_.limits.tick = std::chrono::milliseconds(5);
   }
   ~HttpTest() override {

@@ -157,7 +157,7 @@ class Trial:
         return [upstreams.count(f"127.0.0.1:{server.port}") for server in self.servers]
 
     def get(self, path):
-        return self.answer_to(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        return self.answer_to(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     def answer_to(self, request):
         """Returns the status, the headers and the body of the answer."""
@@ -231,7 +231,7 @@ class Trial:
     def refusals(self):
         assert self.get("/ready")[0] == 200
         assert self.get("/metrics")[0] == 403
-        status, _, body = self.answer_to(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n")
+        status, _, body = self.answer_to(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n")
         assert status == 413 and json.loads(body)["error"]["code"] == "request_too_large", (status, body)
 
     def none_is_left(self):

@@ -105,7 +105,7 @@ def poll_health(port, stop, times):
         begin = time.monotonic()
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-                connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 answer = connection.recv(65536)
             good = answer.startswith(b"HTTP/1.1 200")
         except OSError:
@@ -202,7 +202,7 @@ class Connection:
 
 
 def post(path, body, extra=""):
-    return (f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{extra}\r\n"
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{extra}\r\n"
             .encode() + body)
 
 

@@ -39,11 +39,11 @@ BODIES = [
 # the connection is closed without an answer.
 REQUESTS = [
     (b"NONSENSE\r\n\r\n", {400, 0}), (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64 + b"\r\n\r\n", {400, 0}),
-    (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", {404}), (b"DELETE /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n", {405, 404}),
-    (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100000 + b"\r\n\r\n", {400, 413, 431, 0}),
-    (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", {400, 413, 0}),
-    (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", {400, 0}),
-    (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", {400, 0}),
+    (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", {404}), (b"DELETE /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", {405, 404}),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100000 + b"\r\n\r\n", {400, 413, 431, 0}),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", {400, 413, 0}),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", {400, 0}),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", {400, 0}),
 ]
 
 

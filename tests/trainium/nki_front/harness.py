@@ -15,7 +15,7 @@ import textwrap
 import unittest
 
 import numpy as np
-from nki import run
+from nki import run, user_modules
 from nki.launch import Kernel, ArgumentSpec, check_result, execute, tensors_of
 from nki.tracer import device, dtypes, values
 from nki.tracer.session import Session
@@ -135,6 +135,7 @@ class Folder(unittest.TestCase):
         finally:
             os.chdir(before)
             sys.path[:] = path
+            user_modules.folders.clear()
             for name in set(sys.modules) - modules:
                 if _is_of_a_kernel(sys.modules[name], self.folder):
                     del sys.modules[name]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import unittest
 
 import harness
@@ -249,6 +250,53 @@ class Run(harness.Folder):
         self.file(kernel.format(scale), "whole/scaled.py")
         self.file("raise RuntimeError('no device')\n", "whole/__init__.py")
         self.assertIn("the package whole cannot be imported here (RuntimeError: no device)", self.good("whole/scaled.py:kernel", *arguments))
+
+    def test_installed_modules_come_before_those_of_the_kernels_folder(self):
+        trap = "raise RuntimeError('a trap')\n"
+        for name in ("json", "numpy", "colorsys", "wave"):
+            self.file(trap, name + ".py")
+        self.file("import colorsys, wave\nSCALE = 1.0\n", "scales.py")
+        self.file(
+            """
+            import colorsys, json, numpy
+            import nki.language as nl
+            import scales
+
+            def kernel(x):
+                import wave
+                from scales import SCALE
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.multiply(nl.load(x), SCALE))
+                return out
+        """,
+            "traps.py",
+        )
+        self.good("traps.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
+        # Only the kernel's files see the folder, even for a module that is not installed.
+        self.file(trap, "not_installed.py")
+        self.file("import not_installed\n", "site-packages/installed.py")
+        sys.path.append(os.path.join(self.folder, "site-packages"))
+        self.addCleanup(sys.path.remove, sys.path[-1])
+        self.file("import installed\n\ndef kernel():\n    pass\n", "user.py")
+        self.assertIn("No module named 'not_installed'", self.run_here("user.py:kernel").stderr)
+        self.file("import not_installed\n\ndef kernel():\n    pass\n", "user2.py")
+        self.assertIn("RuntimeError: a trap", self.run_here("user2.py:kernel").stderr)
+
+    def test_a_package_of_the_user_may_have_the_name_of_an_installed_one(self):
+        kernel = """
+            import nki.language as nl
+            from .sizes import SCALE
+
+            def kernel(x):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.multiply(nl.load(x), SCALE))
+                return out
+        """
+        for package in ("xmlrpc", "curses"):
+            self.file(kernel, package + "/scaled.py")
+            self.file("SCALE = 3.0\n", package + "/sizes.py")
+            self.file("", package + "/__init__.py")
+            self.good(package + "/scaled.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "3 * x")
 
     def test_arguments_that_no_memory_holds(self):
         huge = self.bad(2, "kernel.py:kernel", "--values", "--arg", "x=fp32[99999999999,99999999]", "--arg", "w=fp32[8,8]")
