@@ -88,9 +88,12 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
   return require_model_files_only(out, origin, out);
 }
 
+// In a container, the folders of its image cannot be renamed (EXDEV).
 Error rename_error(const fs::path& from, const fs::path& to, int code) {
-  return fail("{}: cannot be renamed to {}: {}", from.string(), to.string(),
-              std::generic_category().message(code));
+  return fail(
+      "{}: cannot be renamed to {}: {}{}", from.string(), to.string(),
+      std::generic_category().message(code),
+      code == EXDEV ? "; if it belongs to the image of a container, choose another output" : "");
 }
 
 Status rename_folder(const fs::path& from, const fs::path& to) {

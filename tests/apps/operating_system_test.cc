@@ -209,7 +209,8 @@ TEST_F(OperatingSystem, NamesInFilesCannotControlATerminal) {
   fs::create_directories(path("m"));
   fs::copy_file(kOneLayer + "/config.json", path("m") + "/config.json");
   std::ofstream(path("m") + "/model.safetensors.index.json")
-      << "{\"weight_map\": {\"model.layers.0.input_layernorm.weight\": \"\\u001b[2Jx.safetensors\"}}";
+      << "{\"weight_map\": {\"model.layers.0.input_layernorm.weight\": "
+         "\"\\u001b[2Jx.safetensors\"}}";
   const Outcome outcome = neuronmm("inspect " + path("m"));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.output.find('\x1b'), std::string::npos);

@@ -178,30 +178,32 @@ TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
   expect(neuronmm(quantize + " --dequantize"), 1, {"out", "exists"});
   fs::remove(out);
   fs::create_directories(out + ".floats/of somebody else");
-  expect(neuronmm(quantize + " --dequantize"), 1, {"out.floats", "other files", "delete or rename"});
+  expect(neuronmm(quantize + " --dequantize"), 1,
+         {"out.floats", "other files", "delete or rename"});
   EXPECT_TRUE(fs::exists(out + ".floats/of somebody else"));
   fs::remove_all(out + ".floats");
   EXPECT_FALSE(fs::exists(out));
   expect_no_temporary_files("out");
 }
 
-// The next run uses the floats that an interrupted run leaves. The test shows this with a file that
-// it adds to the floats: the file appears in the output. The interrupt comes when the floats are
-// complete, which is when origin.json exists.
+// The next run uses the floats that an interrupted run leaves. The test shows this with a licence
+// that it adds to the floats: the licence appears in the output. The interrupt comes when the
+// floats are complete, which is when origin.json exists.
 TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
   const std::string four = quantized_model(), out = path("out");
-  const std::string floats = out + ".floats/neuronmm-floats";
+  const std::string kept = out + ".floats/work";
   const std::string command = "compress " + four + " -o " + out +
                               " --dequantize --form uv --ratio 0.2 --calibration " + kOneLayer +
                               "/calibration.txt";
   const std::string script =
       write("interrupt.sh", "set -m\n'" + neuronmm::program_path().string() + "' " + command +
-                                " </dev/null & p=$!\nwhile kill -0 $p && [ ! -e '" + floats +
+                                " </dev/null & p=$!\nwhile kill -0 $p && [ ! -e '" + kept +
                                 "/origin.json' ]; do sleep 0.01; done\nkill -INT $p\nwait $p\n");
   expect(neuronmm::apps::run_shell("bash '" + script + "' 2>&1"), 130, {"interrupted"});
-  std::ofstream(floats + "/four/marker.json") << "{}";
+  ASSERT_FALSE(fs::exists(fs::path(four) / "LICENSE"));
+  std::ofstream(kept + "/floats/four/LICENSE") << "mine";
   expect(neuronmm(command + " --calibration-tokens 1024 --force"), 0, {"written to"});
-  EXPECT_TRUE(fs::exists(out + "/marker.json"));
+  EXPECT_EQ(read(out + "/LICENSE"), "mine");
   expect_no_temporary_files("out");
 }
 
