@@ -42,9 +42,8 @@ struct RequestSource {
 // Returns why the request is refused, or nothing if it is good:
 //   403  The origin is neither the server's own nor one of `rules.origins`.
 //   403  The server trusts its machine, and the request names another host.
-//   415  The server trusts its machine, and a request with an origin has a body that is not
-//   declared
-//        to be JSON. Browsers send forms and plain text without asking the server first.
+//   415  The server trusts its machine, and a request with an origin has a body that its header
+//        does not call JSON. Browsers send forms and plain text without asking the server first.
 std::optional<ApiError> find_cross_site_fault(const CrossSiteRules& rules,
                                               const RequestSource& request);
 
