@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Sends thousands of requests of mixed lengths to `neuronmm serve`. Some clients leave in the middle of an answer or of
-their request, some read slowly, and some send bytes that are not a request. Every complete answer must equal the
-text of `neuronmm generate`. At the end no request may be running, no block of keys and values may be in use,
+their request, some stop in its middle for seconds, some read slowly, and some send bytes that are not a request.
+Meanwhile the access log is renamed again and again, and its disk is full (faults.py). Every complete answer must equal
+the text of `neuronmm generate`. At the end no request may be running, no block of keys and values may be in use,
 and no thread or open file may be left over. The memory may grow by at most 24 MiB. See ../serve_soak.sh.
 
     soak.py [--minutes 5] [--requests 10000] [--clients 48] [--seed N]
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import collections
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import random
@@ -18,9 +20,10 @@ import subprocess
 import sys
 import time
 
+from faults import LOST_METRIC, LogFaults
 from server import MODEL, PROGRAM, ROOT, Connection, Health, Server, events_of, post
 
-SHARES = {"whole": 30, "stream": 33, "slow": 7, "cancel": 5, "disconnect": 12, "malformed": 11, "too long": 2}
+SHARES = {"whole": 30, "stream": 33, "slow": 7, "cancel": 5, "disconnect": 10, "stall": 2, "malformed": 11, "too long": 2}
 STALL_SECONDS = 120  # limit for every request, also with a slow reader
 CONTEXT = 512        # of models/demo, in tokens
 GROWTH_KIB = 24 * 1024  # allowed growth of the memory after the first fifth of the time
@@ -73,9 +76,11 @@ class Soak:
     def __init__(self, server, prompts, options):
         self.server, self.prompts, self.options = server, prompts, options
         self.draw = random.Random(options.seed)
+        self.numbers = itertools.count()
         self.counts, self.failures = collections.Counter(), []
         self.begin = time.monotonic()
         self.memory_early = None
+        self.answered_ids = set()
 
     def elapsed(self):
         return time.monotonic() - self.begin
@@ -103,13 +108,15 @@ class Soak:
 
     async def answered(self, connection, kind, prompt, stream, pause=0.0):
         """Sends one request, reads the answer to its end and checks it. A full queue (429) is no failure."""
-        await connection.send(post("/v1/completions", self.body(prompt, stream)))
+        request_id = f"soak-{next(self.numbers)}"
+        await connection.send(post("/v1/completions", self.body(prompt, stream), f"X-Request-Id: {request_id}\r\n"))
         status, headers = await connection.head()
         body = b""
         async for piece in connection.pieces(headers):
             body += piece
             if pause:
                 await asyncio.sleep(pause)
+        self.answered_ids.add(request_id)
         if status == 429:
             self.expect("retry-after" in headers, f"{kind}: status 429 without Retry-After")
             self.counts["queue full"] += 1
@@ -152,6 +159,14 @@ class Soak:
         await asyncio.sleep(self.draw.choice([0, 0.001, 0.02, 0.1]))
         await self.leave(connection)
 
+    async def stall(self, prompt):
+        """Announces a large body, sends a part of it, and waits for seconds before it leaves."""
+        announced = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388608\r\n\r\n"
+        connection = await Connection(self.server.port).open()
+        await connection.send(announced + self.body(prompt, False))
+        await asyncio.sleep(self.draw.uniform(1, 10))
+        await self.leave(connection)
+
     async def leave(self, connection):
         if self.draw.random() < 0.5:
             connection.abort()
@@ -187,8 +202,8 @@ class Soak:
     async def client(self):
         """Sends one request after the other. The ordinary requests share a connection that stays open."""
         connection = None
-        others = {"slow": self.slow, "cancel": self.cancel, "disconnect": self.disconnect, "malformed": self.malformed,
-                  "too long": self.too_long}
+        others = {"slow": self.slow, "cancel": self.cancel, "disconnect": self.disconnect, "stall": self.stall,
+                  "malformed": self.malformed, "too long": self.too_long}
         while not self.done():
             kind = self.draw.choices(list(SHARES), list(SHARES.values()))[0]
             prompt = self.draw.choice(self.prompts)
@@ -224,8 +239,8 @@ class Soak:
                 print(f"{last_report:6.0f} s {self.counts['requests']:7d} requests, {self.server.status('VmRSS') / 1024:.0f} MiB,"
                       f" {self.server.status('Threads')} threads", flush=True)
 
-    async def run(self):
-        await asyncio.gather(self.watch(), *(self.client() for _ in range(self.options.clients)))
+    async def run(self, log):
+        await asyncio.gather(self.watch(), log.run(self.server.process.pid, self.done), *(self.client() for _ in range(self.options.clients)))
 
 
 def report(soak, server, health, threads, descriptors):
@@ -255,13 +270,18 @@ def main():
     options.work.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
     prompts = make_prompts(options.prompts, options.seed)
-    with Server(options.work / "soak.log") as server:
+    log = LogFaults(options.work)
+    with Server(options.work / "soak.log", "--access-log", str(log.path)) as server:
         soak = Soak(server, prompts, options)
         server.rest()
         threads, descriptors = server.status("Threads"), server.descriptors()
         with Health(server) as health:
-            asyncio.run(soak.run())
+            asyncio.run(soak.run(log))
         report(soak, server, health, threads, descriptors)
+        lost = int(server.metrics()[LOST_METRIC])
+    for fault in log.faults_of_log(soak.answered_ids, lost)[:20]:
+        soak.expect(False, fault)
+    print(f"{log.periods} log files, {log.full_disks} times a full disk, {lost} lines lost and counted")
     soak.expect(server.exit_code == 0, f"after SIGTERM the exit code is {server.exit_code}")
     sys.exit(f"{len(soak.failures)} failures, seed {options.seed}" if soak.failures else 0)
 
