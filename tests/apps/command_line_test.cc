@@ -338,7 +338,9 @@ TEST_F(CommandLine, TheReportOfCompressSaysWhatWasDone) {
   for (const char* size : {"gate", "up", "input", "neurons", "down"}) {
     const auto& value = report["layers"][0][size];
     whole += value.is_null() ? 1 : 0;
-    if (!value.is_null()) EXPECT_GT(value, 0) << size;
+    if (!value.is_null()) {
+      EXPECT_GT(value, 0) << size;
+    }
   }
   EXPECT_GT(whole, 0);
   expect(neuronmm("inspect " + kOneLayer + " --json " + path("i.json")), 0, {"dense"});
