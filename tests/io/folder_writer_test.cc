@@ -25,11 +25,13 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// Runs `work` in a process that is killed afterwards, so that no destructor cleans up.
-void run_and_kill(const std::function<void()>& work) {
+// Runs `work` in a process that is killed while the result of work() lives, so that no destructor
+// cleans up.
+template <typename Work>
+void run_and_kill(const Work& work) {
   const pid_t child = fork();
   if (child == 0) {
-    work();
+    const auto unfinished = work();
     kill(getpid(), SIGKILL);
   }
   waitpid(child, nullptr, 0);
@@ -139,6 +141,7 @@ TEST_F(FolderWriterTest, AFileInTheReplacedFolderIsNotDeleted) {
   run_and_kill([&] {
     auto writer = FolderWriter::create(out, IfExists::kReplace);
     put(writer->staging() / "config.json", "new");
+    return writer;
   });
   {
     const auto staging = StagingFolder::find(root_ / "out.partial");
@@ -274,6 +277,7 @@ TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
     auto writer = FolderWriter::create(out, IfExists::kReplace);
     put(writer->staging() / "config.json", "new");
     put(writer->resume_folder() / "layer-0", "done");
+    return writer;
   });
   {
     const auto staging = StagingFolder::find(root_ / "out.partial");
@@ -292,7 +296,7 @@ TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
 // exchange folders.
 TEST_F(FolderWriterTest, TheNextRunRestoresTheOutputOfAKilledCommit) {
   const fs::path out = make_model("out");
-  run_and_kill([&] { (void)FolderWriter::create(out, IfExists::kReplace); });
+  run_and_kill([&] { return FolderWriter::create(out, IfExists::kReplace); });
   {
     const auto staging = StagingFolder::find(root_ / "out.partial");
     ASSERT_TRUE(staging.ok() && staging.value());

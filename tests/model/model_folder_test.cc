@@ -63,13 +63,14 @@ TEST_F(OpenModel, DifferentTablesStayTwo) {
 
 // The second head differs, but its file claims to be as it was, so that nothing is read again.
 TEST_F(OpenModel, TablesAreComparedOnceForEachStateOfTheFiles) {
-  const auto head = tensors_["lm_head.weight"];
+  const model::ModelFolder other;
+  other.write_tensors(tensors_);
   tensors_["lm_head.weight"] = tensors_["model.embed_tokens.weight"];
   EXPECT_TRUE(open().config.tie_word_embeddings);
   const auto file = folder_.path() / "model.safetensors";
   const auto written = std::filesystem::last_write_time(file);
-  tensors_["lm_head.weight"] = head;
-  folder_.write_tensors(tensors_);
+  std::filesystem::copy_file(other.path() / "model.safetensors", file,
+                             std::filesystem::copy_options::overwrite_existing);
   std::filesystem::last_write_time(file, written);
   EXPECT_TRUE(open_model(folder_.path())->config.tie_word_embeddings);
   std::filesystem::last_write_time(file, written + std::chrono::seconds(1));
