@@ -61,10 +61,30 @@ RecordedCommand& recorded() {
   return command;
 }
 
-bool is_model(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return fs::exists(path / "config.json", ignored);
-  return path.extension() == ".gguf" && fs::is_regular_file(path, ignored);
+enum class Kind { kModel, kOther, kUnknown };
+
+// Texts are arguments, too, so a path that cannot exist is no fault.
+Kind kind_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) {
+    const bool is_text = error == std::errc::filename_too_long;
+    return is_text ? Kind::kOther : Kind::kUnknown;
+  }
+  if (fs::is_regular_file(status)) {
+    return path.extension() == ".gguf" ? Kind::kModel : Kind::kOther;
+  }
+  if (!fs::is_directory(status)) return Kind::kOther;
+  const bool has_config = fs::exists(path / "config.json", error);
+  return error ? Kind::kUnknown : has_config ? Kind::kModel : Kind::kOther;
+}
+
+// Returns whether the option's own name or that of its value says that it names a file or folder.
+bool names_a_place(const CLI::Option& option) {
+  const std::string value = option.get_type_name();
+  const std::string name = option.get_single_name();
+  return value == "DIR" || value == "FILE" || value == "PATH" || name == "FILE" ||
+         name.ends_with("DIR");
 }
 
 // Returns the name of the processor, or the architecture if the system does not tell it.
@@ -79,30 +99,40 @@ std::string cpu_name() {
   return uname(&system) == 0 ? system.machine : "unknown";
 }
 
-std::optional<std::string> file_checksum(const fs::path& path) {
-  const auto file = io::MappedFile::open(path);
-  if (!file.ok()) return std::nullopt;
-  const auto bytes = (*file)->bytes();
+Result<std::string> file_checksum(const fs::path& path) {
+  NMM_ASSIGN(const auto file, io::MappedFile::open(path));
+  const auto bytes = file->bytes();
   return io::checksum({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 // The checksum is null if the folder has no weights, as a --dry-run allows.
-Json described_model(const NamedModel& model, bool of_tokenizer) {
-  std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(model.path, ignored);
+Result<Json> checksum_of_weights(const fs::path& folder) {
+  const auto checkpoint = io::Checkpoint::open(folder);
+  if (checkpoint.ok()) return Json(io::weights_checksum(*checkpoint));
+  std::error_code error;
+  bool has_weights = false;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    has_weights = has_weights || entry->path().extension() == ".safetensors";
+  }
+  if (error || has_weights) return checkpoint.error();
+  return Json();
+}
+
+Result<Json> described_model(const NamedModel& model, bool of_tokenizer) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(model.path, error);
+  const bool is_folder = !error && fs::is_directory(model.path, error);
+  if (error || kind_of(model.path) == Kind::kUnknown)
+    return fail("{}: cannot be examined for the report: {}", model.path.string(), error.message());
   const fs::path name = whole.has_filename() ? whole.filename() : whole.parent_path().filename();
   Json json = {{"argument", model.argument}, {"name", name.string()}};
-  const auto add = [&](const char* key, const std::optional<std::string>& checksum) {
-    json[key] = checksum ? Json(*checksum) : Json();
-  };
-  if (!fs::is_directory(model.path, ignored)) {
-    add("file_xxh3", file_checksum(model.path));
+  if (!is_folder) {
+    NMM_ASSIGN(json["file_xxh3"], file_checksum(model.path));
   } else if (of_tokenizer) {
-    add("tokenizer_xxh3", file_checksum(model.path / "tokenizer.json"));
+    NMM_ASSIGN(json["tokenizer_xxh3"], file_checksum(model.path / "tokenizer.json"));
   } else {
-    const auto checkpoint = io::Checkpoint::open(model.path);
-    add("weights_xxh3", checkpoint.ok() ? std::optional(io::weights_checksum(*checkpoint))
-                                        : std::optional<std::string>());
+    NMM_ASSIGN(json["weights_xxh3"], checksum_of_weights(model.path));
   }
   return json;
 }
@@ -115,17 +145,21 @@ void record_command(const std::vector<std::string>& arguments, const CLI::App& c
   for (const CLI::Option* option : command.get_options()) {
     if (option->check_lname("output")) continue;
     for (const std::string& value : option->results()) {
-      if (is_model(value)) record.models.push_back({option->get_single_name(), value});
+      const Kind kind = kind_of(value);
+      if (kind == Kind::kModel || (kind == Kind::kUnknown && names_a_place(*option)))
+        record.models.push_back({option->get_single_name(), value});
     }
   }
 }
 
-Json provenance_json() {
+Result<Json> provenance_json() {
   RecordedCommand& record = recorded();
   if (record.provenance) return *record.provenance;
   Json models = Json::array();
   for (const NamedModel& model : record.models) {
-    models.push_back(described_model(model, record.name == "tokenize"));
+    if (kind_of(model.path) == Kind::kOther) continue;  // it could not be examined before
+    NMM_ASSIGN(Json described, described_model(model, record.name == "tokenize"));
+    models.push_back(std::move(described));
   }
   record.provenance = Json{{"program", fmt::format("neuronmm {}", kVersion)},
                            {"command", command_text(record.arguments)},
@@ -138,8 +172,8 @@ Json provenance_json() {
   return *record.provenance;
 }
 
-std::vector<std::string> provenance_lines() {
-  const Json facts = provenance_json();
+Result<std::vector<std::string>> provenance_lines() {
+  NMM_ASSIGN(const Json facts, provenance_json());
   const Json& machine = facts["machine"];
   std::vector<std::string> lines = {
       fmt::format("{}, {}", facts["program"].get<std::string>(), facts["date"].get<std::string>()),

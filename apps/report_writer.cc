@@ -39,7 +39,7 @@ Status ReportWriter::write_json_text(std::string_view json) {
 Status ReportWriter::write_json(nlohmann::ordered_json json) {
   if (!json_.wanted()) return {};  // models are not read for nothing
   if (json.is_array()) json = {{"rows", std::move(json)}};
-  json["provenance"] = provenance_json();
+  NMM_ASSIGN(json["provenance"], provenance_json());
   // File names need not be UTF-8. Bytes that JSON cannot hold are replaced instead of refused.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   return json_.write(json.dump(2, ' ', false, kReplace) + "\n");

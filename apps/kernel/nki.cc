@@ -15,6 +15,7 @@
 #include "kernel/what_if.h"
 #include "message.h"
 #include "output_file.h"
+#include "plot/page.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -117,7 +118,10 @@ Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device
   if (outputs.timeline.wanted()) {
     NMM_TRY(outputs.timeline.write(timeline.json(report.run.name, device.name)));
   }
-  if (outputs.html.wanted()) NMM_TRY(outputs.html.write(nki_page(report, device, timeline)));
+  if (outputs.html.wanted()) {
+    NMM_ASSIGN(const std::string page, finished_page(nki_page(report, device, timeline)));
+    NMM_TRY(outputs.html.write(page));
+  }
   if (outputs.writer.wants_json()) NMM_TRY(outputs.writer.write_json(to_json(report, device)));
   outputs.writer.print("{}", to_text(report, device, lines));
   if (outputs.timeline.wanted() && timeline.total() > timeline.kept()) {

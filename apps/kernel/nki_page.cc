@@ -173,7 +173,7 @@ std::string nki_page(const NkiReport& report, const DeviceSpec& device,
          bounds_plot(report.run) + "</div>\n<div class=\"plots\">\n" +
          roofline_plot(report, device) + "</div>\n" + timeline_section(report.run, timeline) +
          lines_section(report.run) + "<h2>All numbers</h2>\n<div class=\"wide\"><pre>" +
-         escape_xml(text) + "</pre></div>\n" + page_foot();
+         escape_xml(text) + "</pre></div>\n";
 }
 
 }  // namespace neuronmm::apps

@@ -8,7 +8,7 @@
 
 namespace neuronmm::apps {
 
-// Returns the page. `timeline` is that of the report's kernel.
+// Returns the page without its end (plot/page.h). `timeline` is that of the report's kernel.
 std::string nki_page(const NkiReport& report, const simulator::DeviceSpec& device,
                      const simulator::Timeline& timeline);
 

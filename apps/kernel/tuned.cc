@@ -22,8 +22,8 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
         "tuning again\n",
         tuner::key_of(problem));
   }
-  NMM_TRY(cache.save());      // Fails before the work if the file cannot be written.
-  const UnsavedWork unsaved;  // The measurements so far.
+  NMM_TRY(cache.check_writable());  // before the work
+  const UnsavedWork unsaved;        // The measurements so far.
   const KeptWork kept(path.string());
   auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
   progress.finish();

@@ -16,6 +16,7 @@
 #include "model/evaluation_flags.h"
 #include "model/quality_text.h"
 #include "output_file.h"
+#include "plot/page.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -221,8 +222,9 @@ Status write_results(Outputs& outputs, const std::vector<ComparedModel>& columns
   }
   NMM_TRY(outputs.report.write_json(to_json(columns, flags)));
   if (!outputs.html.wanted()) return {};
-  return outputs.html.write(
-      compare_page(columns, table, speedup_name(flags), page_notes(columns, flags)));
+  NMM_ASSIGN(const std::string page, finished_page(compare_page(columns, table, speedup_name(flags),
+                                                                page_notes(columns, flags))));
+  return outputs.html.write(page);
 }
 
 // All folders and data sets are checked before the first model computes. After an interrupt the

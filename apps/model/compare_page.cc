@@ -179,7 +179,7 @@ std::string compare_page(const Models& models, const ComparisonTable& table,
   for (const std::string& note : notes) page += html_element("p", note) + "\n";
   page += html_table(table) + quality_plots(models) + speed_plot(models, speedup_name) +
           layers_section(models);
-  return page + page_foot();
+  return page;
 }
 
 }  // namespace neuronmm::apps

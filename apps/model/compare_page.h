@@ -10,9 +10,9 @@
 
 namespace neuronmm::apps {
 
-// Returns the page. The first of `models` is the dense one. `table` is their comparison_table(),
-// and `speedup_name` the name of its row with the speed-ups. Each of `notes` becomes a paragraph
-// above the plots.
+// Returns the page without its end (plot/page.h). The first of `models` is the dense one. `table`
+// is their comparison_table(), and `speedup_name` the name of its row with the speed-ups. Each of
+// `notes` becomes a paragraph above the plots.
 std::string compare_page(const std::vector<ComparedModel>& models, const ComparisonTable& table,
                          const std::string& speedup_name, const std::vector<std::string>& notes);
 

@@ -15,6 +15,7 @@
 #include "model/data_processes.h"
 #include "model/fit_report.h"
 #include "output_file.h"
+#include "plot/page.h"
 #include "processes.h"
 #include "report_writer.h"
 #include "training/metric_program.h"
@@ -78,7 +79,10 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
     report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);
   }
   print_fit(report, request, result);
-  if (html.wanted()) NMM_TRY(html.write(fit_page(request, result)));
+  if (html.wanted()) {
+    NMM_ASSIGN(const std::string page, finished_page(fit_page(request, result)));
+    NMM_TRY(html.write(page));
+  }
   NMM_TRY(report.write_json(fit_json(request, result)));
   return 0;
 }

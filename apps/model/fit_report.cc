@@ -250,7 +250,7 @@ std::string fit_page(const fit::FitRequest& request, const FitResult& result) {
       scatter_figure(
           front_chart(result, result.fast_front, fit::kPrefill, 1e3, "prefill of a prompt, ms")) +
       "</div>\n<h2>Layers</h2>\n<div class=\"wide\">\n<table>\n" + layer_rows(result.choice) +
-      "</table>\n</div>\n" + page_foot();
+      "</table>\n</div>\n";
   return html;
 }
 

@@ -39,12 +39,13 @@ std::string page_head(const std::string& title) {
       text, kStyle);
 }
 
-std::string page_foot() {
-  std::string foot = "<h2>What made this page</h2>\n";
-  for (const std::string& line : provenance_lines()) {
-    foot += "<p class=\"made\">" + escape_xml(line) + "</p>\n";
+Result<std::string> finished_page(std::string page) {
+  page += "<h2>What made this page</h2>\n";
+  NMM_ASSIGN(const auto lines, provenance_lines());
+  for (const std::string& line : lines) {
+    page += "<p class=\"made\">" + escape_xml(line) + "</p>\n";
   }
-  return foot + "</body>\n</html>\n";
+  return page + "</body>\n</html>\n";
 }
 
 }  // namespace neuronmm::apps

@@ -5,14 +5,16 @@
 
 #include <string>
 
+#include "base/result.h"
+
 namespace neuronmm::apps {
 
 // Returns the page up to and including the heading, which is the title. `title` is escaped. The
-// caller adds the content and page_foot(). The style has two classes: `plots`
+// caller adds the content. The style has two classes: `plots`
 // is a grid of figures, and `wide` is content that scrolls within itself on a narrow page.
 std::string page_head(const std::string& title);
 
-// Returns the end of the page: what made it (provenance.h), and the end tags of body and html.
-std::string page_foot();
+// Returns the page with its end: what made it (provenance.h), and the end tags of body and html.
+Result<std::string> finished_page(std::string page);
 
 }  // namespace neuronmm::apps

@@ -21,15 +21,16 @@ namespace neuronmm::faults {
 namespace {
 
 // Options whose value is a file or folder that is only read.
-const std::set<std::string> kRead = {"--against",    "--calibration", "--config",   "--data",
-                                     "--from-trace", "--measured",    "--messages", "--prompt-file",
-                                     "--reference",  "--teacher",     "--tls-cert", "--tls-key",
-                                     "--tools",      "--validation"};
+const std::set<std::string> kRead = {
+    "--against",    "--api-key-file", "--calibration", "--config",      "--data",
+    "--from-trace", "--measured",     "--messages",    "--prompt-file", "--reference",
+    "--teacher",    "--tls-cert",     "--tls-key",     "--tools",       "--validation"};
 
 // Options of the group Output that change what is printed or written, but not where or how.
-const std::set<std::string> kPrinted = {
-    "--target", "--device", "--dialect", "--driver", "--top",      "--lines",          "--tensors",
-    "--text",   "--plan",   "--dry-run", "--stop",   "--logprobs", "--max-new-tokens", "--timings"};
+const std::set<std::string> kPrinted = {"--target",   "--device",         "--dialect", "--driver",
+                                        "--top",      "--lines",          "--program", "--tensors",
+                                        "--text",     "--plan",           "--dry-run", "--stop",
+                                        "--logprobs", "--max-new-tokens", "--timings"};
 
 // Options that make a folder beside the output.
 const std::set<std::string> kBesideOutput = {"--dequantize"};

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/folder_lock.h"
 #include "io/json_file.h"
@@ -254,12 +255,21 @@ std::string Cache::to_json() const {
          "\n";
 }
 
+fs::path Cache::folder() const {
+  return path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+}
+
+Status Cache::check_writable() const {
+  if (path_.empty()) return {};
+  NMM_TRY(io::make_folder(folder()));
+  NMM_ASSIGN(const io::AtomicFile unwritten, io::AtomicFile::create(path_));
+  return {};
+}
+
 Status Cache::save() const {
   if (path_.empty()) return {};
-  const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: {}", folder.string(), error.message());
+  const fs::path folder = this->folder();
+  NMM_TRY(io::make_folder(folder));
   NMM_ASSIGN(const io::FolderLock lock, io::FolderLock::wait(folder));
   NMM_ASSIGN(Cache merged, open(path_));
   for (const std::string& key : stored_keys_) {

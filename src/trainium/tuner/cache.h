@@ -46,6 +46,8 @@ class Cache {
   // processes may save to one file, because a process holds a lock while it reads, merges and
   // writes.
   Status save() const;
+  // Fails if save() could not write the file. Makes the file's folder, but not the file.
+  Status check_writable() const;
 
   // Returns the result of a search for the `top` best tilings, if the cache has it and it is not
   // stale.
@@ -66,6 +68,7 @@ class Cache {
   };
   friend struct CacheJson;
   const Entry* current_entry(const Problem& problem);
+  std::filesystem::path folder() const;
   static Entry merge(const Entry& stored, const Entry& added);
 
   std::filesystem::path path_;

@@ -35,6 +35,7 @@ class AccessLogTest : public testing::Test {
  protected:
   AccessLogTest() {
     std::signal(SIGXFSZ, SIG_IGN);  // as the program does
+    std::signal(SIGPIPE, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &unlimited_);
     fs::create_directories(folder_);
     set_notice_handler([this](const std::string& notice) {
