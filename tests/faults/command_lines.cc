@@ -190,7 +190,7 @@ constexpr Command kCommands[] = {
      .outputs = "o.json"},
     {.name = "Kernels", .arguments = "kernels xuv --json o.json", .outputs = "o.json"},
     {.name = "Paper",
-     .arguments = "paper forms --json o.json --svg o.svg",
+     .arguments = "paper blocks --json o.json --svg o.svg",
      .outputs = "o.json o.svg"},
     {.name = "ChatSave",
      .arguments = "chat ../in/model --greedy --max-new-tokens 4",
