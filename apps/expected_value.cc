@@ -53,7 +53,11 @@ std::optional<std::string> refused_value(CLI::Option& option) {
   if (option.get_type_name().find(':') == std::string::npos) return std::nullopt;  // no check
   const CLI::Validator& check = *option.get_validator();
   for (const std::string& value : option.results()) {
-    if (!check(value).empty()) return value;
+    try {
+      if (!check(value).empty()) return value;
+    } catch (const CLI::ValidationError&) {  // a list of numbers got a text
+      return value;
+    }
   }
   return std::nullopt;
 }

@@ -15,7 +15,7 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr std::array kOptionsOfText = {"prompt", "system", "stop", "metrics-prefix"};
+constexpr std::array kOptionsOfText = {"prompt", "system", "metrics-prefix"};
 
 std::vector<std::string> long_flags_of(const CLI::App& command) {
   std::vector<std::string> flags;

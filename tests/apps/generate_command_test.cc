@@ -142,7 +142,7 @@ TEST_F(GenerateCommand, APromptKeepsItsLastNewline) {
 TEST_F(GenerateCommand, MissingAndEmptyPromptsAreRefused) {
   expect(neuronmm("generate " + kDemo), 1, {"standard input is empty"});
   expect(neuronmm("generate " + kDemo + " -"), 1, {"standard input is empty"});
-  expect(neuronmm("generate " + kDemo + " --prompt ''"), 1, {"--prompt is empty"});
+  expect(neuronmm("generate " + kDemo + " --prompt ''"), 1, {"the prompt is empty"});
   const std::string file = write("empty.txt", "");
   expect(neuronmm("generate " + kDemo + " --prompt-file " + file), 1, {"empty.txt is empty"});
   expect(neuronmm("generate " + kDemo + " x --prompt-file " + file), 2, {"--prompt-file"});

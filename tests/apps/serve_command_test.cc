@@ -102,10 +102,9 @@ TEST_F(ServeCommand, OtherCommandsRefuseEmptyValuesToo) {
   for (const std::string& line :
        {"inspect '" + kOneLayer + "' --json ''", "quantize '" + kOneLayer + "' -o '' --bits 8",
         std::string("inspect ''"), "perplexity '" + kOneLayer + "' x --reference ''",
-        "generate '" + kOneLayer + "' a --prompt-file ''",
-        "generate '" + kOneLayer + "' --threads ''"})
+        "generate '" + kOneLayer + "' --prompt-file ''",
+        "generate '" + kOneLayer + "' --threads ''", "generate '" + kOneLayer + "' a --stop ''"})
     expect(neuronmm(line), 2, {"expected "});
-  expect(neuronmm("generate '" + kOneLayer + "' '' --max-new-tokens 1 --stop ''"), 0, {});
 }
 
 class RunningServer : public ServeCommand {
@@ -216,7 +215,7 @@ TEST_F(ServeCommand, TheHelpShowsTheDefaults) {
     const size_t begin = help.output.find(std::string("\n  ") + flag + " ");
     ASSERT_NE(begin, std::string::npos) << flag << help.output;
     const size_t end = help.output.find("\n  -", begin + 1);
-    EXPECT_NE(help.output.substr(begin, end - begin).find("(default "), std::string::npos) << flag;
+    EXPECT_NE(help.output.substr(begin, end - begin).find("(default"), std::string::npos) << flag;
   }
 }
 

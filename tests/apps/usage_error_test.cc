@@ -47,7 +47,7 @@ TEST_F(UsageError, NamesTheOptionWhatWasExpectedAndWhatWasFound) {
       {"generate m x --top-p 2", "generate: --top-p: expected a number from 0 to 1, found \"2\""},
       {"generate m x --system hi", "generate: --system needs --chat and was given without it"},
       {"generate m x --prompt-file f",
-       "generate: --prompt-file and --prompt exclude each other; give one of them"},
+       "generate: --prompt and --prompt-file exclude each other; give one of them"},
       {"compress m -o q --ratio 0.2 --dry-run=perhaps",
        "compress: --dry-run takes no value and was given one"},
       {"inspect m more",
@@ -75,7 +75,8 @@ TEST_F(UsageError, AnEmptyPromptNamesTheWaysToGiveOne) {
 // The first flag of every command that takes a list of values gets one that is not in it.
 TEST_F(UsageError, EveryCommandRefusesAnUnknownChoiceWithTheList) {
   int checked = 0;
-  for (const auto& [name, command] : commands().items()) {
+  const auto all = commands();
+  for (const auto& [name, command] : all.items()) {
     for (const auto& option : command.at("options")) {
       if (!option.contains("choices") || option.at("positional")) continue;
       const std::string flag = option.at("names").back(), last = option.at("choices").back();
@@ -138,7 +139,6 @@ TEST_F(UsageError, FilesThatCannotBeReadAreNoWrongUsage) {
       "synthesize --config {} -o " + path("out"),
       "inspect {}",
       "generate {} x",
-      "generate " + kOneLayer + " --prompt-file {}",
       "chat {}",
       "tokenize {} x",
       "tokenize " + kOneLayer + " --messages {}",
@@ -169,6 +169,8 @@ TEST_F(UsageError, FilesThatCannotBeReadAreNoWrongUsage) {
       EXPECT_NE(outcome.output.find("neuronmm "), std::string::npos) << arguments;
     }
   }
+  for (const std::string& input : {missing, folder})  // every file is a prompt
+    expect(neuronmm("generate " + kOneLayer + " --prompt-file " + input), 1, {"--prompt-file"});
   EXPECT_FALSE(std::filesystem::exists(path("out")));
 }
 
