@@ -182,7 +182,8 @@ TEST_F(Fit, MinimizesBytesUnderALimitOfLoss) {
 }
 
 TEST_F(Fit, NamesTheNearestBudgetThatIsPossible) {
-  expect_refused(request("out", at_most(1000)), {"1000 bytes", "out of reach", "smallest form and format"});
+  expect_refused(request("out", at_most(1000)),
+                 {"1000 bytes", "out of reach", "smallest form and format"});
   Budget fast;
   fast.decode = 1e6;
   expect_refused(request("out", fast), {"decoding", "out of reach", "smallest form and format"});
