@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <functional>
+#include <string>
 
 namespace neuronmm::apps {
 
@@ -26,5 +27,9 @@ int run_guarded(const std::function<int()>& program);
 // Runs `program` and returns its exit code. An exception becomes a message on standard error and
 // exit code 1.
 int catch_exceptions(const std::function<int()>& program);
+
+// Names the command that runs from now on, and says what its user may do if memory runs out:
+// "fewer --threads may fit". The message about missing memory quotes both.
+void set_running_command(const std::string& name, const std::string& advice);
 
 }  // namespace neuronmm::apps

@@ -1,6 +1,7 @@
 #include <span>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/interrupt.h"
 #include "base/printable.h"
@@ -8,6 +9,7 @@
 #include "documentation.h"
 #include "help.h"
 #include "message.h"
+#include "process.h"
 #include "provenance.h"
 #include "removed_options.h"
 #include "usage_error.h"
@@ -45,6 +47,19 @@ std::string_view hint_of(Error::Kind kind) {
       break;
   }
   return {};
+}
+
+// Returns what a user may do if the command runs out of memory: set those options to smaller values
+// that the command has.
+std::string memory_advice(const CLI::App& command) {
+  std::vector<std::string> options;
+  for (const char* name : {"--kv-cache-memory", "--max-num-seqs", "--context-length",
+                           "--max-new-tokens", "--new-tokens", "--prompt-tokens",
+                           "--calibration-tokens", "--batch", "--cutoff", "--threads"}) {
+    if (command.get_option_no_throw(name) != nullptr) options.emplace_back(name);
+  }
+  if (options.empty()) return "more memory, or smaller inputs may do";
+  return fmt::format("a smaller model or a smaller {} may fit", fmt::join(options, ", "));
 }
 
 }  // namespace
@@ -161,6 +176,7 @@ int Program::run(int argc, char** argv) {
   for (const Entry& entry : entries_) {
     if (!entry.command->parsed()) continue;
     record_command(arguments_, *entry.command);
+    set_running_command(entry.command->get_name(), memory_advice(*entry.command));
     if (process_hooks_.run == nullptr) return run(entry);
     return process_hooks_.run({entry.command->get_name(), arguments_, entry.mode},
                               [&] { return run(entry); });

@@ -2,7 +2,7 @@
 # libraries and tests.
 
 add_library(neuronmm_flags INTERFACE)
-target_include_directories(neuronmm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(neuronmm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/src/io/json_destructor)
 target_compile_options(neuronmm_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $<$<BOOL:${NEURONMM_WERROR}>:-Werror>)
 # g++ collects garbage only above 600 MB of memory, which most files never reach. Measured: this

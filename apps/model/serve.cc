@@ -2,6 +2,7 @@
 // takes its address first, so that a port in use is an error at once, then loads the model, and
 // says that it listens when requests can be answered. A signal lets running answers finish.
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -12,13 +13,16 @@
 #include <sys/resource.h>
 
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "commands.h"
 #include "io/generation_config.h"
+#include "memory_reserve.h"
 #include "message.h"
 #include "model/generate.h"
 #include "model/hangup.h"
 #include "model/model_rows.h"
 #include "model/serve_flags.h"
+#include "model/serve_memory.h"
 #include "processes.h"
 #include "serve/http/api_keys.h"
 #include "version.h"
@@ -56,7 +60,7 @@ std::string default_name(const std::string& folder) {
 
 // Returns how many tokens a prompt and its answer may have together. Prints a message if that is
 // less than what the flags ask for.
-Result<int64_t> context_tokens(const serve::EngineOptions& options,
+Result<int64_t> context_tokens(const serve::EngineOptions& options, const char* memory_flag,
                                const model::Transformer& transformer) {
   const serve::SequenceCapacity capacity = serve::sequence_capacity(transformer, options);
   if (capacity.kv_cache == 0)
@@ -68,19 +72,22 @@ Result<int64_t> context_tokens(const serve::EngineOptions& options,
         "--context-length {}: the context is {} tokens, as the model's config.json says\n",
         options.context_tokens, of_model);
   if (capacity.kv_cache < capacity.context)
-    print_message("--kv-cache-memory {}: the context is {} tokens, not {}, since no more fit\n",
+    print_message("{} {}: the context is {} tokens, not {}, since no more fit\n", memory_flag,
                   options.kv_cache_bytes, capacity.kv_cache, capacity.context);
   return capacity.tokens();
 }
 
-Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& loaded) {
+Result<serve::ServedModel> served_model(const ServeFlags& flags, const serve::EngineOptions& engine,
+                                        const Loaded& loaded) {
   const io::ModelConfig& config = loaded.transformer->config();
   serve::ServedModel model;
   model.names = {flags.settings.model_name.empty() ? default_name(flags.settings.model_dir)
                                                    : flags.settings.model_name};
   model.tokenizer = loaded.tokenizer.get();
   model.vocab_size = config.vocab_size;
-  NMM_ASSIGN(model.context_tokens, context_tokens(flags.settings.engine, *loaded.transformer));
+  const char* const memory_flag =
+      flags.settings.engine.kv_cache_bytes > 0 ? "--kv-cache-memory" : "memory of keys and values";
+  NMM_ASSIGN(model.context_tokens, context_tokens(engine, memory_flag, *loaded.transformer));
   NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.settings.model_dir));
   model.stop_tokens = model::stop_tokens_of(model.generation, config, *loaded.tokenizer);
   model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);
@@ -144,16 +151,20 @@ Result<std::string> description(const ServeFlags& flags, const serve::ServedMode
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, Loaded& loaded) {
+Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags,
+                                                       const ServerMemory& memory, Loaded& loaded) {
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.settings.model_dir));
   loaded.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
   NMM_ASSIGN(loaded.backend, make_backend(flags.device));
   NMM_ASSIGN(auto transformer, model::Transformer::load(flags.settings.model_dir, *loaded.backend));
   loaded.transformer = std::make_unique<model::Transformer>(std::move(transformer));
+  serve::EngineOptions engine = flags.settings.engine;
+  NMM_TRY(divide(memory, *loaded.transformer, engine));
   serve::ServiceParts parts;
-  NMM_ASSIGN(parts.model, served_model(flags, loaded));
+  NMM_ASSIGN(parts.model, served_model(flags, engine, loaded));
   NMM_ASSIGN(parts.description_json, description(flags, parts.model, *loaded.transformer));
-  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.settings.engine);
+  print_message("{}\n", memory_statement(memory, *loaded.transformer, engine));
+  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, engine);
   parts.engine = loaded.engine.get();
   parts.metrics_prefix = flags.settings.metrics_prefix;
   parts.allow_priority = flags.settings.allow_priority;
@@ -197,6 +208,16 @@ void obey_hangup(serve::Server& server) {
   if (hangup == Hangup::kTerminalClosed) std::raise(SIGTERM);
 }
 
+Result<serve::ServerOptions> server_options(const ServeFlags& flags) {
+  serve::ServerOptions options = flags.settings.server;
+  options.version = kVersion;
+  if (!flags.settings.api_key_file.empty()) {
+    NMM_ASSIGN(const auto keys, serve::read_api_keys(flags.settings.api_key_file));
+    options.api_keys.insert(options.api_keys.end(), keys.begin(), keys.end());
+  }
+  return options;
+}
+
 Result<int> run_serve(const ServeFlags& flags) {
   raise_descriptor_limit();
   install_hangup_handler();
@@ -204,14 +225,12 @@ Result<int> run_serve(const ServeFlags& flags) {
   // `ending`.
   std::optional<OrderlyShutdown> ending;
   Loaded loaded;
-  serve::ServerOptions options = flags.settings.server;
-  options.version = kVersion;
-  if (!flags.settings.api_key_file.empty()) {
-    NMM_ASSIGN(const auto keys, serve::read_api_keys(flags.settings.api_key_file));
-    options.api_keys.insert(options.api_keys.end(), keys.begin(), keys.end());
-  }
-  NMM_ASSIGN(const auto server, serve::Server::start(options));
-  NMM_ASSIGN(const auto service, load(flags, loaded));
+  NMM_ASSIGN(auto options, server_options(flags));
+  NMM_ASSIGN(const auto server, serve::Server::start(std::move(options)));
+  const ServerMemory memory =
+      server_memory(flags.settings.memory_bytes, world_communicator().processes_of_host());
+  enforce(memory, std::max(flags.device.threads, num_threads()));
+  NMM_ASSIGN(const auto service, load(flags, memory, loaded));
   // A signal ends the process before this line. After it, a signal only asks for an orderly end.
   ending.emplace();
   server->serve(service);
@@ -220,6 +239,7 @@ Result<int> run_serve(const ServeFlags& flags) {
   print_sampling(service->model().generation);
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && world_communicator().lost().empty()) {
+    fill_memory_reserve();  // a request may have used it up
     std::this_thread::sleep_for(kPollInterval);
     obey_hangup(*server);
   }

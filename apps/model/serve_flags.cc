@@ -147,10 +147,16 @@ void add_client_flags(CLI::App* command, serve::ServeSettings& settings) {
       ->group(kAdvanced);
 }
 
-void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
+void add_engine_flags(CLI::App* command, serve::EngineOptions& engine, int64_t& memory_bytes) {
   command->add_option("--max-num-seqs", engine.max_sequences, "Compute at most N answers together")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--memory", memory_bytes, "Stay below SIZE in all, mapped files excepted")
+      ->transform(byte_size())
+      ->check(CLI::Range(int64_t{1}, kMost))
+      ->type_name("SIZE")
+      ->default_str("90 % of a container's limit")
       ->group(kSpeed);
   command->add_option("--kv-cache-memory", engine.kv_cache_bytes, "Use SIZE for keys and values")
       ->transform(byte_size())
@@ -226,7 +232,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   add_address_flags(command, settings);
   add_web_flags(command, settings.server);
   add_client_flags(command, settings);
-  add_engine_flags(command, settings.engine);
+  add_engine_flags(command, settings.engine, settings.memory_bytes);
   add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(

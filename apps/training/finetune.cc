@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 // its exit code is the exit code of the command.
 Result<int> run_trainer(std::vector<std::string> arguments) {
   NMM_ASSIGN(const fs::path trainer, trainer_path());
+  NMM_TRY(check_trainer_memory());
   arguments.insert(arguments.begin(), trainer.string());
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);

@@ -80,6 +80,7 @@ Status run_metric_program(const MetricCall& call) {
 }
 
 Status run_metric_program(const MetricCall& call, const fs::path& program) {
+  NMM_TRY(check_trainer_memory());
   const TokenFile tokens(call.out);
   NMM_TRY(tokens.write(call.sequences));
   std::vector<std::string> arguments = {

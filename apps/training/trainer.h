@@ -11,6 +11,8 @@ namespace neuronmm::apps {
 // Returns the path of neuronmm-finetune in the folder of the running program. The file may be
 // missing.
 Result<std::filesystem::path> trainer_path();
+// Returns an error if a limit of the address space (ulimit -v) is too small to load libtorch.
+Status check_trainer_memory();
 // Returns the error for a missing program, which says how to build with libtorch.
 Error missing_trainer_error(const std::filesystem::path& trainer);
 

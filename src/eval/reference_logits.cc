@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "io/json_file.h"
 #include "model/generate.h"
 
 namespace neuronmm::eval {
@@ -123,8 +124,9 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config) {
-  const nlohmann::json json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return fail("{}: not JSON", source);
+  const auto parsed = io::parse_json(json_text, source);
+  if (!parsed.ok()) return fail("{}: not JSON", source);
+  const nlohmann::json& json = *parsed;
   for (const char* key : {"sequences", "logits"}) {
     if (json.is_object() && json.contains(key) && json[key].is_array()) continue;
     return fail(

@@ -7,6 +7,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include "compress/linear_algebra/blas.h"
 #include "finetune/torch_adamw.h"
 #include "finetune/torch_factors.h"
 #include "finetune/trainable_state.h"
@@ -231,6 +232,10 @@ void TrainableModel::write(const std::string& name, const float* values) {
   rounded->second.value.copy_(rounded_weight(tensor, rounded->second.grid));
 }
 
-void set_torch_threads(int threads) { at::set_num_threads(threads); }
+void set_torch_threads(int threads) {
+  at::set_num_threads(threads);
+  // Each thread may multiply on its own, or OpenBLAS divides a product among its own threads.
+  compress::reserve_blas(2 * threads);
+}
 
 }  // namespace neuronmm::finetune

@@ -11,8 +11,13 @@ KvBlock KvCache::make_block() const { return KvBlock(new uint32_t[block_words_])
 void KvCache::set_block(int64_t index, KvBlock block) {
   NMM_CHECK(index >= 0 && index <= std::ssize(blocks_));
   if (index == std::ssize(blocks_)) {
-    blocks_.emplace_back();
     block_memory_.emplace_back();
+    try {
+      blocks_.emplace_back();
+    } catch (...) {
+      block_memory_.pop_back();
+      throw;
+    }
   }
   block_memory_[static_cast<size_t>(index)] = block.get();
   blocks_[static_cast<size_t>(index)] = std::move(block);

@@ -64,7 +64,7 @@ class KvCache {
   // Allocates a block that does not belong to a cache yet.
   virtual KvBlock make_block() const;
   // Replaces the block at `index`, or appends the block if `index` is the number of blocks. Any
-  // other index is a programming error (NMM_CHECK).
+  // other index is a programming error (NMM_CHECK). Nothing changes if memory runs out.
   void set_block(int64_t index, KvBlock block);
   // Allocates blocks until the cache can hold `positions` tokens. No other thread may use the cache
   // meanwhile. No other cache may hold a block that has positions from length() on, because those

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -69,6 +70,7 @@ void Heartbeat::run() {
       lost = find_lost_peer(Clock::now()).value_or("");
     } catch (const ProcessLost& error) {
       lost = error.what();
+    } catch (const std::bad_alloc&) {  // the next tick looks again
     }
     lock.lock();
     if (!lost.empty()) {

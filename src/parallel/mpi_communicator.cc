@@ -152,10 +152,13 @@ class MpiCommunicator : public Communicator {
   std::string lost() const override { return heartbeat_->lost(); }
   // If MPI_Abort does not return, the thread ends this process.
   void end_all(int code) override {
-    std::thread([code] {
-      std::this_thread::sleep_for(kAbortTime);
-      std::_Exit(code);
-    }).detach();
+    try {
+      std::thread([code] {
+        std::this_thread::sleep_for(kAbortTime);
+        std::_Exit(code);
+      }).detach();
+    } catch (const std::exception&) {  // the system has no memory for the thread
+    }
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }

@@ -38,7 +38,15 @@ struct Blas {
 Status load_blas();
 
 // Returns the routines, and loads the libraries first if necessary. If they cannot be loaded, the
-// program ends (NMM_CHECK), so load_blas() must have succeeded before.
+// program ends (NMM_CHECK), so load_blas() must have succeeded before. The calling thread uses the
+// routines until it ends. Throws std::bad_alloc if the address space is too small for one more
+// thread.
 const Blas& blas();
+
+// Reserves what `threads` threads of another library need that calls OpenBLAS, as libtorch does.
+// Without it, OpenBLAS would wait for ever if a limit of the address space is reached. Throws
+// std::bad_alloc if the limit is too small. Does nothing if there is no limit, or if that library
+// uses another BLAS.
+void reserve_blas(int threads);
 
 }  // namespace neuronmm::compress

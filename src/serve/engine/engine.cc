@@ -4,7 +4,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <list>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -57,6 +59,21 @@ SequenceCapacity sequence_capacity(const model::Transformer& transformer,
   return capacity;
 }
 
+// The factors are the numbers of matrices with so many columns that exist together. Assumed:
+// counted in the code of the layers, and checked by a test against what a server allocates.
+int64_t step_memory_bytes(const model::Transformer& transformer, const EngineOptions& options) {
+  constexpr int64_t kFloatBytes = 4, kSampledTokenBytes = 16, kRest = int64_t{8} << 20;
+  constexpr int64_t kPromptLogprobRows = 128;
+  const io::ModelConfig& config = transformer.config();
+  const int64_t rows = options.chunk_tokens + options.max_sequences;
+  const int64_t heads = config.num_attention_heads + config.num_key_value_heads;
+  const int64_t row_floats =
+      4 * config.hidden_size + 3 * heads * config.head_dim + 4 * config.intermediate_size;
+  const int64_t logit_rows = options.max_sequences + kPromptLogprobRows;
+  return kFloatBytes * (rows * row_floats + logit_rows * config.vocab_size) +
+         num_threads() * kSampledTokenBytes * config.vocab_size + kRest;
+}
+
 // The lock is held only while data is passed between threads, never during a step or while a
 // listener is called.
 class Engine::Impl {
@@ -65,8 +82,9 @@ class Engine::Impl {
       : transformer_(transformer),
         options_(options),
         capacity_(sequence_capacity(transformer, options)),
-        scheduler_(transformer, {options.max_sequences, options.chunk_tokens,
-                                 capacity_.kv_cache / ops::kKvBlock, capacity_.tokens()}),
+        scheduler_(transformer,
+                   {options.max_sequences, options.chunk_tokens, capacity_.kv_cache / ops::kKvBlock,
+                    capacity_.tokens(), options.reserve_kv_cache}),
         snapshot_(scheduler_.statistics()) {
     NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1 && capacity_.kv_cache > 0);
     thread_ = std::thread([this] { run(); });
@@ -91,9 +109,9 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       if (auto refused = find_queue_refusal(job->client, tokens)) return std::move(*refused);
       Queued& queued = queued_[job->client];
+      incoming_.push_back(std::move(job));  // if it throws, an entry without requests stays
       ++queued.requests;
       queued.tokens += tokens;
-      incoming_.push_back(std::move(job));
       incoming_tokens_ += tokens;
       ++unfinished_requests_;
     }
@@ -102,9 +120,11 @@ class Engine::Impl {
   }
 
   void cancel(RequestId id) {
-    {
+    try {
       const std::lock_guard lock(mutex_);
       cancelled_.push_back(id);
+    } catch (const std::bad_alloc&) {
+      return;  // the listener ends the answer with its next token
     }
     wake_.notify_one();
   }
@@ -186,15 +206,25 @@ class Engine::Impl {
         if (!aborting_) scheduler_.run_step();
       } catch (const LoopsStopped&) {  // aborting_ is set, so the loop ends
       } catch (const WorkersLost& error) {
-        scheduler_.end_all(FinishReason::kLost, error.what());
+        end_all(FinishReason::kLost, error.what());
+      } catch (const std::bad_alloc&) {
+        scheduler_.relieve_memory();
       } catch (const std::exception& error) {
-        scheduler_.end_all(FinishReason::kError, error.what());
+        end_all(FinishReason::kError, error.what());
       }
       publish_statistics();
     }
     wait_for_requests();  // requests that came during the last step must be ended, too
-    scheduler_.end_all(FinishReason::kCancelled, "the engine was stopped");
+    end_all(FinishReason::kCancelled, "the engine was stopped");
     publish_statistics();
+  }
+
+  void end_all(FinishReason reason, const char* message) {
+    try {
+      scheduler_.end_all(reason, message);
+    } catch (const std::bad_alloc&) {  // for the message
+      scheduler_.end_all(reason, {});
+    }
   }
 
   // Sleeps until there is something to do. Then passes new requests and cancellations to the
@@ -213,15 +243,19 @@ class Engine::Impl {
       snapshot_.waiting += std::ssize(jobs);
       snapshot_.queued_tokens += std::exchange(incoming_tokens_, 0);
     }
-    for (std::unique_ptr<Job>& job : jobs) scheduler_.add(std::move(job));
+    int64_t ended = 0;
+    for (std::unique_ptr<Job>& job : jobs) ended += scheduler_.add(std::move(job)) ? 0 : 1;
     for (const RequestId id : cancelled) scheduler_.cancel(id);
+    if (ended == 0) return;
+    const std::lock_guard lock(mutex_);
+    unfinished_requests_ -= ended;
   }
 
   // Makes the scheduler's counters visible to other threads.
   void publish_statistics() {
     const int64_t ended = scheduler_.delete_finished();
     const Statistics now = scheduler_.statistics();
-    const std::vector<Scheduler::Departure> departures = scheduler_.take_departures();
+    const std::list<Departure> departures = scheduler_.take_departures();
     const std::lock_guard lock(mutex_);
     for (const auto& [client, tokens] : departures) {
       const auto queued = queued_.find(client);

@@ -38,6 +38,9 @@ struct EngineOptions {
   // must hold at least one block. Memory is allocated when it is needed. 0 chooses the memory that
   // kDefaultKvContexts and its neighbours describe.
   int64_t kv_cache_bytes = 0;
+  // Whether the whole memory for keys and values is allocated at the start, so that nothing else
+  // can take it. It takes space only as far as it is used.
+  bool reserve_kv_cache = false;
   // The largest number of tokens of a sequence, prompt and answer together. 0 or a value above the
   // model's limit chooses the model's limit.
   int64_t context_tokens = 0;
@@ -50,6 +53,10 @@ struct EngineOptions {
 // the memory that the options allow is smaller than one block.
 SequenceCapacity sequence_capacity(const model::Transformer& transformer,
                                    const EngineOptions& options);
+
+// Returns an upper bound of the memory in bytes that an engine with these options allocates for its
+// steps: activations, logits and sampling. The model and the keys and values are not included.
+int64_t step_memory_bytes(const model::Transformer& transformer, const EngineOptions& options);
 
 using RequestId = uint64_t;
 

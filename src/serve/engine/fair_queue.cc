@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "serve/engine/job.h"
 
@@ -16,6 +17,16 @@ int64_t positions(const ClientShare& client) {
   int64_t sum = 0;
   for (const auto& [key, sequence] : client.running) sum += sequence->memory->length();
   return sum;
+}
+
+// Moves a sequence's entry, which cannot fail. If `from` has none, a new one is made in `to`.
+void move_entry(Sequence& sequence, SequencesByKey& from, SequencesByKey& to) {
+  const SequenceKey key = key_of(sequence);
+  if (auto entry = from.extract(key)) {
+    to.insert(std::move(entry));
+  } else {
+    to.emplace(key, &sequence);
+  }
 }
 
 }  // namespace
@@ -40,14 +51,20 @@ void FairQueue::leave(const Job& job) {
 void FairQueue::charge(Job& job, int64_t tokens) { job.share->served_tokens += tokens; }
 
 void FairQueue::wait(Sequence& sequence) {
-  remove(sequence);
-  sequence.job.share->waiting.emplace(key_of(sequence), &sequence);
+  ClientShare& share = *sequence.job.share;
+  move_entry(sequence, share.running, share.waiting);
+  running_.erase(key_of(sequence));
 }
 
 void FairQueue::run(Sequence& sequence) {
-  remove(sequence);
-  sequence.job.share->running.emplace(key_of(sequence), &sequence);
+  ClientShare& share = *sequence.job.share;
   running_.emplace(key_of(sequence), &sequence);
+  try {
+    move_entry(sequence, share.waiting, share.running);
+  } catch (...) {
+    running_.erase(key_of(sequence));
+    throw;
+  }
 }
 
 void FairQueue::remove(Sequence& sequence) {

@@ -51,7 +51,9 @@ class FairQueue {
   // Adds tokens that the engine spends on the job's client.
   static void charge(Job& job, int64_t tokens);
 
-  // Moves a sequence into the queue, into the running sequences, or out of both.
+  // Moves a sequence into the queue, into the running sequences, or out of both. If there is no
+  // memory, wait() and run() throw std::bad_alloc and change nothing. A sequence that runs can
+  // always wait, and remove() never fails.
   void wait(Sequence& sequence);
   void run(Sequence& sequence);
   void remove(Sequence& sequence);

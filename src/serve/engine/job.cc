@@ -12,6 +12,7 @@ Job::Job(RequestId request_id, Request request, std::shared_ptr<Listener> answer
       cache_salt(std::move(request.cache_salt)),
       wanted_prompt_logprobs(request.prompt_logprobs),
       listener(std::move(answer_listener)),
+      departure{{client, std::ssize(request.prompt)}},
       unfinished(request.choices) {
   const int64_t left = capacity.tokens() - std::ssize(request.prompt);
   model::GenerateOptions options = {

@@ -3,6 +3,7 @@
 // makes a Job, and afterwards only the engine's thread touches it.
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,12 @@ struct Sequence {
   bool done = false;
 };
 
+// A request that left the queue, because it was admitted or has ended.
+struct Departure {
+  std::string client;
+  int64_t prompt_tokens;
+};
+
 // A request and its answers. The first sequence computes the prompt. When the prompt is complete,
 // the other sequences start from the first sequence's keys and values.
 struct Job {
@@ -53,7 +60,8 @@ struct Job {
   const std::string client, cache_salt;
   const std::optional<int64_t> wanted_prompt_logprobs;
   const std::shared_ptr<Listener> listener;
-  ClientShare* share = nullptr;  // what the client has, from FairQueue::enter() to leave()
+  ClientShare* share = nullptr;    // what the client has, from FairQueue::enter() to leave()
+  std::list<Departure> departure;  // one, which moves to the scheduler without an allocation
   std::vector<Sequence> sequences;
   std::vector<model::TokenLogprobs> prompt_logprobs;  // those computed until this step
   int64_t unfinished;                                 // the number of answers that have not ended

@@ -29,6 +29,21 @@ std::unique_ptr<ops::KvCache> KvMemory::make_cache() const {
   return transformer_.make_cache(capacity_tokens_);
 }
 
+void KvMemory::allocate_all() {
+  while (allocated_ < blocks_) {
+    free_.push_back(allocator_->make_block());
+    ++allocated_;
+  }
+}
+
+int64_t KvMemory::release_unused() {
+  int64_t released = std::ssize(free_);
+  free_.clear();
+  for (; cached() > 0; ++released) prefixes_.evict();
+  allocated_ -= released;
+  return released;
+}
+
 // Cached blocks are evicted only if there is no other memory.
 ops::KvBlock KvMemory::take_block() {
   if (!free_.empty()) {
@@ -64,14 +79,19 @@ SequenceMemory::~SequenceMemory() {
 }
 
 void SequenceMemory::use_shared_block(PrefixCache::Entry& entry) {
-  memory_.prefixes_.add_user(entry);
   const size_t index = shared_.size();
-  shared_.push_back(&entry);
   const auto& blocks = cache_->blocks();
   ops::KvBlock own = index < blocks.size() ? blocks[index] : nullptr;
-  if (own == entry.block) return;
-  cache_->set_block(static_cast<int64_t>(index), entry.block);
-  if (own) memory_.give_back(std::move(own));
+  // The steps that may throw come first, so that each counted user has its block in shared_.
+  shared_.push_back(&entry);
+  try {
+    if (own != entry.block) cache_->set_block(static_cast<int64_t>(index), entry.block);
+  } catch (...) {
+    shared_.pop_back();
+    throw;
+  }
+  memory_.prefixes_.add_user(entry);
+  if (own && own != entry.block) memory_.give_back(std::move(own));
 }
 
 void SequenceMemory::take_cached_blocks(std::span<const TokenId> tokens) {
@@ -88,7 +108,15 @@ bool SequenceMemory::reserve(int64_t positions) {
   const int64_t held = std::ssize(cache_->blocks());
   const int64_t wanted = (positions + kKvBlock - 1) / kKvBlock;
   if (wanted - held > memory_.available()) return false;
-  for (int64_t i = held; i < wanted; ++i) cache_->set_block(i, memory_.take_block());
+  for (int64_t i = held; i < wanted; ++i) {
+    ops::KvBlock block = memory_.take_block();
+    try {
+      cache_->set_block(i, block);
+    } catch (...) {
+      memory_.give_back(std::move(block));
+      throw;
+    }
+  }
   return true;
 }
 

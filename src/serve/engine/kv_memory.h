@@ -22,6 +22,12 @@ class KvMemory {
   // have `capacity_tokens` tokens, which must fit into the blocks.
   KvMemory(const model::Transformer& transformer, int64_t blocks, int64_t capacity_tokens);
 
+  // Allocates all blocks now. Their memory is reserved but takes no space until it is written to.
+  void allocate_all();
+  // Gives the memory of all blocks that no sequence holds back to the system, cached prefixes
+  // included. Returns their number. They may be allocated again later.
+  int64_t release_unused();
+
   int64_t blocks() const { return blocks_; }
   // Returns the number of blocks that only the prefix cache holds.
   int64_t cached() const { return prefixes_.unused(); }

@@ -34,13 +34,16 @@ PrefixCache::Entry* PrefixCache::find(const Entry* parent, const std::string& sa
 PrefixCache::Entry& PrefixCache::insert(const Entry* parent, const std::string& salt,
                                         std::span<const TokenId> tokens,
                                         const ops::KvBlock& block) {
+  std::list<Entry*> position = {nullptr};  // made first, so that nothing changes if memory runs out
   const auto [place, is_new] = entries_.try_emplace(key_of(parent, salt, tokens));
   Entry& entry = place->second;
   if (is_new) {
     entry.block = block;
     entry.number = ++last_number_;
     entry.key = &place->first;
-    entry.list_position = unused_.insert(unused_.end(), &entry);
+    entry.list_position = position.begin();
+    position.front() = &entry;
+    unused_.splice(unused_.end(), position);
   }
   return entry;
 }

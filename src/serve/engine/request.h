@@ -58,6 +58,7 @@ enum class FinishReason {
   kLength,     // max_new_tokens is reached, or the context or the key-value memory is full
   kCancelled,  // cancel() was called, or the engine was aborted
   kError,      // the message says what failed
+  kNoMemory,   // the system had no memory for this answer
   kLost,       // helper processes are gone for good (base/workers_lost.h); the message names them
 };
 

@@ -15,9 +15,9 @@ namespace {
 // memory of their logits: 77 MB with a vocabulary of 150,000 tokens.
 constexpr int64_t kLogprobRows = 128;
 
-std::string message_of(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error)) return "the system has no memory left";
-  return error.what();
+FinishReason reason_of(const std::exception& error) {
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return no_memory ? FinishReason::kNoMemory : FinishReason::kError;
 }
 
 FinishReason reason_of(model::Stop stop) {
@@ -30,14 +30,29 @@ FinishReason reason_of(model::Stop stop) {
 Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits)
     : transformer_(transformer),
       limits_(limits),
-      memory_(transformer, limits.kv_blocks, limits.sequence_tokens) {}
+      memory_(transformer, limits.kv_blocks, limits.sequence_tokens) {
+  if (limits.reserve_blocks) memory_.allocate_all();
+}
 
-void Scheduler::add(std::unique_ptr<Job> job) {
+bool Scheduler::add(std::unique_ptr<Job> job) {
+  Job& added = *job;
+  try {
+    finished_.reserve(jobs_.size() + 1);  // so that finish() never allocates
+    std::unique_ptr<Job>& entry = jobs_[added.id];
+    queue_.enter(added);
+    queue_.wait(added.sequences[0]);
+    entry = std::move(job);
+  } catch (const std::bad_alloc&) {
+    if (added.share != nullptr) queue_.leave(added);
+    jobs_.erase(added.id);
+    departures_.splice(departures_.end(), added.departure);
+    for (Sequence& sequence : added.sequences)
+      report_end(sequence, FinishReason::kNoMemory, {}, {});
+    return false;
+  }
   ++queued_requests_;
-  statistics_.queued_tokens += std::ssize(job->prompt());
-  queue_.enter(*job);
-  queue_.wait(job->sequences[0]);
-  jobs_.emplace(job->id, std::move(job));
+  statistics_.queued_tokens += std::ssize(added.prompt());
+  return true;
 }
 
 void Scheduler::cancel(RequestId id) {
@@ -63,15 +78,30 @@ void Scheduler::plan_step() {
 
 void Scheduler::run_step() {
   if (plan_.empty()) return;
+  std::vector<Outcome> outcomes;
+  outcomes.reserve(plan_.size());
   const std::optional<model::Predictions> predictions = run_plan();
   if (!predictions) return;
-  std::vector<Outcome> outcomes;
+  try {
+    use_predictions(*predictions, outcomes);
+  } catch (const LoopsStopped&) {
+    throw;
+  } catch (const WorkersLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    // The keys and values are stored, but the next tokens are lost.
+    end_plan(reason_of(error), error.what());
+  }
+}
+
+void Scheduler::use_predictions(const model::Predictions& predictions,
+                                std::vector<Outcome>& outcomes) {
   int64_t row = 0;
   for (const PlannedTokens& planned : plan_) {
     const bool all = planned.logits == model::Logits::kAll;
     const int64_t rows = all ? planned.tokens : planned.logits == model::Logits::kLast ? 1 : 0;
     outcomes.push_back(
-        {.planned = planned, .predictions = *predictions, .first_row = row, .rows = rows});
+        {.planned = planned, .predictions = predictions, .first_row = row, .rows = rows});
     row += rows;
   }
   for (const Outcome& outcome : outcomes) {
@@ -86,12 +116,25 @@ void Scheduler::run_step() {
 }
 
 int64_t Scheduler::delete_finished() {
+  const int64_t deleted = std::ssize(finished_);
   for (const RequestId id : finished_) {
     const auto job = jobs_.find(id);
     queue_.leave(*job->second);
     jobs_.erase(job);
   }
-  return std::ssize(std::exchange(finished_, {}));
+  finished_.clear();
+  return deleted;
+}
+
+void Scheduler::relieve_memory() {
+  if (memory_.release_unused() > 0) return;
+  const auto length = [](const Sequence& of) { return of.continuation.tokens().size(); };
+  Sequence* longest = nullptr;
+  for (const auto& [key, sequence] : queue_.running()) {
+    if (longest == nullptr || length(*sequence) >= length(*longest)) longest = sequence;
+  }
+  if (longest == nullptr) longest = queue_.next();
+  if (longest != nullptr) finish(*longest, FinishReason::kNoMemory);
 }
 
 // Preempts sequences of a client that has more than its share, if the next sequence of the queue
@@ -156,11 +199,12 @@ void Scheduler::admit() {
       auto memory = std::make_unique<SequenceMemory>(memory_, sequence.job.cache_salt);
       if (!sequence.job.lacks_prompt_logprobs()) memory->take_cached_blocks(tokens);
       fits = memory->reserve(std::ssize(tokens));
-      if (fits) sequence.memory = std::move(memory);
+      if (!fits) return;
+      queue_.run(sequence);
+      sequence.memory = std::move(memory);
     });
     if (sequence.done) continue;
     if (!fits) return;
-    queue_.run(sequence);
     if (!sequence.job.was_admitted) FairQueue::charge(sequence.job, std::ssize(tokens));
     leave_queue(sequence.job);
   }
@@ -170,7 +214,7 @@ void Scheduler::leave_queue(Job& job) {
   if (std::exchange(job.was_admitted, true)) return;
   --queued_requests_;
   statistics_.queued_tokens -= std::ssize(job.prompt());
-  departures_.push_back({job.client, std::ssize(job.prompt())});
+  departures_.splice(departures_.end(), job.departure);
 }
 
 void Scheduler::plan_chunks() {
@@ -247,8 +291,35 @@ std::vector<ops::WantedLogits> Scheduler::wanted_logits(const PlannedTokens& pla
   return wanted;
 }
 
-// Returns nothing if the forward pass fails, having ended the answers of all planned sequences.
+// Returns nothing if the forward pass fails. If memory was short, the next step tries again with
+// more. Otherwise the answers of all planned sequences end.
 std::optional<model::Predictions> Scheduler::run_plan() {
+  std::optional<model::Predictions> predictions;
+  std::vector<int64_t> lengths;
+  for (const PlannedTokens& planned : plan_) lengths.push_back(planned.sequence->memory->length());
+  try {
+    if (const Status done = compute_plan(predictions); !done.ok())
+      end_plan(FinishReason::kError, done.error().message);
+  } catch (const LoopsStopped&) {
+    throw;
+  } catch (const WorkersLost&) {  // the engine ends all sequences
+    throw;
+  } catch (const std::bad_alloc&) {
+    // The pass may have stored all keys and values before it failed.
+    for (size_t i = 0; i < plan_.size(); ++i)
+      plan_[i].sequence->memory->cache().set_length(lengths[i]);
+    relieve_memory();
+  } catch (const std::exception& error) {
+    end_plan(FinishReason::kError, error.what());
+  }
+  return predictions;
+}
+
+void Scheduler::end_plan(FinishReason reason, const std::string& message) {
+  for (const PlannedTokens& planned : plan_) finish(*planned.sequence, reason, {}, message);
+}
+
+Status Scheduler::compute_plan(std::optional<model::Predictions>& predictions) {
   std::vector<model::SequenceTokens> batch;
   int64_t tokens = 0;
   for (const PlannedTokens& planned : plan_) {
@@ -258,26 +329,11 @@ std::optional<model::Predictions> Scheduler::run_plan() {
     tokens += planned.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
-  std::string message;
-  try {
-    const double start = backend.clock_seconds();
-    const Status ready = backend.prepare(tokens);
-    if (ready.ok()) {
-      model::Predictions predictions = transformer_.predict(batch);
-      count_step(tokens, backend.clock_seconds() - start);
-      return predictions;
-    }
-    message = ready.error().message;
-  } catch (const LoopsStopped&) {
-    throw;
-  } catch (const WorkersLost&) {  // the engine ends all sequences
-    throw;
-  } catch (const std::exception& error) {
-    message = message_of(error);
-  }
-  for (const PlannedTokens& planned : plan_)
-    finish(*planned.sequence, FinishReason::kError, {}, message);
-  return std::nullopt;
+  const double start = backend.clock_seconds();
+  NMM_TRY(backend.prepare(tokens));
+  predictions = transformer_.predict(batch);
+  count_step(tokens, backend.clock_seconds() - start);
+  return {};
 }
 
 void Scheduler::count_step(int64_t tokens, double seconds) {
@@ -386,13 +442,18 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<To
   sequence.memory.reset();
   queue_.remove(sequence);
   if (--job.unfinished == 0) finished_.push_back(job.id);
-  try {
-    job.listener->on_finish(sequence.choice, reason, stop_token, message);
-  } catch (const std::exception&) {  // the answer has ended, so the error can be reported to nobody
-  }
+  report_end(sequence, reason, stop_token, message);
   if (job.prompt_done || sequence.choice > 0) return;
   // The other answers had waited for the prompt, which the first sequence cannot finish.
   for (Sequence& other : job.sequences) finish(other, reason, {}, message);
+}
+
+void Scheduler::report_end(const Sequence& sequence, FinishReason reason,
+                           std::optional<TokenId> stop_token, const std::string& message) {
+  try {
+    sequence.job.listener->on_finish(sequence.choice, reason, stop_token, message);
+  } catch (const std::exception&) {  // the answer has ended, so the error can be reported to nobody
+  }
 }
 
 // Runs `work`. If a listener or a constraint throws, or memory runs out, only the answer of
@@ -406,7 +467,8 @@ void Scheduler::run_for_one_answer(Sequence& sequence, const Work& work) {
   } catch (const WorkersLost&) {  // the engine ends all sequences
     throw;
   } catch (const std::exception& error) {
-    finish(sequence, FinishReason::kError, {}, message_of(error));
+    const FinishReason reason = reason_of(error);
+    finish(sequence, reason, {}, reason == FinishReason::kNoMemory ? "" : error.what());
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,10 +36,12 @@ class Scheduler {
  public:
   struct Limits {
     int64_t max_sequences, chunk_tokens, kv_blocks, sequence_tokens;
+    bool reserve_blocks = false;  // whether all blocks are allocated at the start
   };
   Scheduler(const model::Transformer& transformer, const Limits& limits);
 
-  void add(std::unique_ptr<Job> job);
+  // Queues a request. Returns false if there is no memory for that; its answers have then ended.
+  bool add(std::unique_ptr<Job> job);
   // Ends the answers of one request. An unknown id is ignored.
   void cancel(RequestId id);
   // Ends the answers of all requests.
@@ -50,19 +53,18 @@ class Scheduler {
   // the pass is stopped, and WorkersLost if helper processes are gone. Other errors end the answers
   // concerned.
   void run_step();
+  // Gives memory back after an allocation has failed: blocks that no sequence holds, or else those
+  // of the longest sequence that runs, whose answer ends. If none runs, the first answer that waits
+  // ends.
+  void relieve_memory();
   // Deletes the requests whose answers have all ended, and returns their number.
   int64_t delete_finished();
 
   Statistics statistics() const;
   // Returns the number of requests that were never admitted.
   int64_t queued_requests() const { return queued_requests_; }
-  // A request that was admitted or that ended.
-  struct Departure {
-    std::string client;
-    int64_t prompt_tokens;
-  };
   // Returns the requests that have left the queue since the last call.
-  std::vector<Departure> take_departures() { return std::exchange(departures_, {}); }
+  std::list<Departure> take_departures() { return std::exchange(departures_, {}); }
 
  private:
   // The tokens of one sequence that the next forward pass computes, and the logits that it needs.
@@ -91,6 +93,9 @@ class Scheduler {
   void start_jobs();
   static std::vector<ops::WantedLogits> wanted_logits(const PlannedTokens& planned);
   std::optional<model::Predictions> run_plan();
+  Status compute_plan(std::optional<model::Predictions>& predictions);
+  void end_plan(FinishReason reason, const std::string& message);
+  void use_predictions(const model::Predictions& predictions, std::vector<Outcome>& outcomes);
   void count_step(int64_t tokens, double seconds);
   void keep_results(const Outcome& outcome);
   void choose_token(Outcome& outcome);
@@ -100,6 +105,8 @@ class Scheduler {
   void report_token(Sequence& sequence, Result<model::Step> step);
   void finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> stop_token = {},
               const std::string& message = "");
+  static void report_end(const Sequence& sequence, FinishReason reason,
+                         std::optional<TokenId> stop_token, const std::string& message);
   void leave_queue(Job& job);
   template <typename Work>
   void run_for_one_answer(Sequence& sequence, const Work& work);
@@ -109,7 +116,7 @@ class Scheduler {
   KvMemory memory_;
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
   FairQueue queue_;
-  std::vector<Departure> departures_;
+  std::list<Departure> departures_;
   std::vector<RequestId> finished_;  // the requests that delete_finished() will delete
   std::vector<PlannedTokens> plan_;  // the plan of the next forward pass
   int64_t queued_requests_ = 0;      // the number of requests that were never admitted

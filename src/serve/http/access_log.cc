@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -138,17 +139,22 @@ void AccessLog::run() {
 
 // Counts the records that are lost with the part of the batch that cannot be written.
 void AccessLog::write_batch(const Batch& batch) {
-  std::string text = in_line_ ? "\n" : "";
-  if (unreported_ > 0) text += dropped_line(unreported_);
-  const size_t begin = text.size();
-  text += batch.lines;
-  const size_t written = write_out(text);
-  if (written > 0) in_line_ = text[written - 1] != '\n';
-  if (written >= begin) unreported_ = 0;
-  const auto rest = std::string_view(text).substr(std::max(written, begin));
-  const auto unwritten = std::ranges::count(rest, '\n');
+  const size_t written = write_head() ? write_out(batch.lines) : 0;
+  const auto unwritten = std::ranges::count(std::string_view(batch.lines).substr(written), '\n');
   lost_ += unwritten;
   unreported_ += unwritten + batch.dropped;
+}
+
+// Ends a line that was cut off, and writes how many records were lost before. Returns false if that
+// fails.
+bool AccessLog::write_head() try {
+  std::string head = in_line_ ? "\n" : "";
+  if (unreported_ > 0) head += dropped_line(unreported_);
+  if (write_out(head) < head.size()) return false;
+  unreported_ = 0;
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // Writes `text` and returns how many of its bytes were written: fewer than it has after an error,
@@ -166,7 +172,10 @@ size_t AccessLog::write_out(std::string_view text) {
     }
     const ssize_t written =
         ::write(descriptor_, text.data() + at, std::min<size_t>(text.size() - at, PIPE_BUF));
-    if (written > 0) at += static_cast<size_t>(written);
+    if (written > 0) {
+      at += static_cast<size_t>(written);
+      in_line_ = text[at - 1] != '\n';
+    }
     // The rest is lost, but the log goes on: a full disk may get free space again.
     if (written == 0 || (written < 0 && errno != EINTR && errno != EAGAIN)) {
       report(written == 0 ? ENOSPC : errno);
@@ -176,14 +185,15 @@ size_t AccessLog::write_out(std::string_view text) {
   return at;
 }
 
-void AccessLog::report(int error) {
+void AccessLog::report(int error) try {
   notify(fmt::format(
       "{}: the access log cannot be written: {}; the server goes on, and counts the lines that are "
       "lost in the metric {}",
       path_ == "-" ? "standard output" : path_, std::strerror(error), kLostRecordsMetric));
+} catch (const std::bad_alloc&) {  // only the message is lost
 }
 
-void AccessLog::reopen_file() {
+void AccessLog::reopen_file() try {
   // A named pipe without a reader must not stop the log.
   const int descriptor = open_to_append(path_, O_NONBLOCK);
   if (descriptor < 0) {
@@ -194,6 +204,7 @@ void AccessLog::reopen_file() {
   close(descriptor_);
   descriptor_ = descriptor;
   in_line_ = false;
+} catch (const std::bad_alloc&) {  // only the message is lost
 }
 
 }  // namespace neuronmm::serve

@@ -69,6 +69,7 @@ class AccessLog {
   void run();
   Batch next_batch();
   void write_batch(const Batch& batch);
+  bool write_head();
   size_t write_out(std::string_view text);
   void report(int error);
   void reopen_file();

@@ -41,7 +41,9 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
   ~ClientSocket() override { state_.connections.remove(*this); }
 
   void on_tick(Clock::time_point now) override {
-    if (now >= ping_at_) wake();
+    // Other threads post a message to wake a connection that responds. If there is no memory for
+    // the message, the connection looks by itself.
+    if (now >= ping_at_ || phase_ == Phase::kResponding) wake();
     if (now < deadline_) return;
     deadline_ = Clock::time_point::max();
     timed_out_ = true;
@@ -126,6 +128,14 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
   // Reads until the client stops sending. If kMostUnparsed bytes wait for the parser, the following
   // ones stay in the operating system's buffer.
   Task<void> read_all() {
+    try {
+      co_await read_to_end();
+    } catch (const std::exception&) {  // memory has run out
+      close();
+    }
+  }
+
+  Task<void> read_to_end() {
     std::array<char, 4096> piece;
     for (;;) {
       while (input_.size() >= kMostUnparsed && !gone_)

@@ -5,6 +5,7 @@
 // server.cc includes this file, because Boost's headers take long to compile. A malformed request
 // is refused with a status and ends the connection.
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 
 #include "serve/http/client_socket.h"
 #include "serve/http/partial_request.h"
+#include "serve/http/pool_result.h"
 #include "serve/http/received_body.h"
 #include "serve/http/response_queue.h"
 #include "serve/http/server_state.h"
@@ -76,6 +78,7 @@ class HttpConnection : public ClientSocket<Stream> {
   using typename Base::Phase;
 
   Task<void> run() {
+    bool failed = false;
     try {
       if (co_await handshake()) {
         asio::co_spawn(
@@ -87,16 +90,30 @@ class HttpConnection : public ClientSocket<Stream> {
         } while (keep_alive_ && !gone_);
         co_await close_gracefully();
       }
-      // Memory has run out. This connection ends, the others go on.
     } catch (const std::exception&) {
+      failed = true;
     }
+    // Memory has run out. This connection ends, the others go on.
+    if (failed && phase_ != Phase::kIdle && !response_begun_) co_await refuse_without_memory();
     close();
     resume_reading();  // so that it ends, too
+  }
+
+  // Answers a request that memory did not suffice for, with a text that needs no memory.
+  Task<void> refuse_without_memory() {
+    parser_.reset();  // gives back the body
+    phase_ = Phase::kResponding;
+    try {
+      co_await write(out_of_memory_response(record_.path));
+      co_await close_gracefully();
+    } catch (const std::exception&) {  // not even for that
+    }
   }
 
   // Reads the next request. Returns false if there is none to answer: the client has left, or the
   // request was refused here.
   Task<bool> read_request() {
+    response_begun_ = false;
     parser_.emplace();
     parser_->header_limit(limits().header_bytes);
     body_limit_ = limits().body_bytes;
@@ -338,30 +355,39 @@ class HttpConnection : public ClientSocket<Stream> {
         }
       }
     } catch (const std::exception& error) {
-      reply = reply_of(internal_error(error.what()));
+      if (response_begun_) throw;
+      reply = reply_of(error_of(error));
     }
     co_await send(std::move(reply));
   }
 
   // Calls work() on a thread of the pool and returns its value, or nothing if the client leaves
-  // first. With `until_eof`, a client that only stops sending counts as one that has left.
+  // first. With `until_eof`, a client that only stops sending counts as one that has left. An
+  // exception of work() is thrown here.
   template <typename Work>
   Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(size_t body_bytes, Work work,
                                                               bool until_eof) {
     using Value = std::invoke_result_t<Work>;
-    auto value = std::make_shared<std::optional<Value>>();
+    auto result = std::make_shared<PoolResult<Value>>();
     pool_.post(client_, body_bytes,
-               [value, work = std::move(work), executor = stream_.get_executor(), this,
+               [result, work = std::move(work), executor = stream_.get_executor(), this,
                 weak = this->weak_from_this()]() mutable {
                  if (weak.expired()) return;  // the client has left while the work waited
-                 auto done = std::make_shared<std::optional<Value>>(work());
-                 asio::post(executor, [value, done, this, weak] {
-                   *value = std::move(*done);
+                 try {
+                   result->value.emplace(work());
+                 } catch (...) {
+                   result->thrown = std::current_exception();
+                 }
+                 result->is_done = true;
+                 post_or_leave_to_tick(executor, [this, weak] {
                    if (const auto self = weak.lock()) wake();
                  });
                });
-    while (!*value && !gone_ && !(until_eof && eof_)) co_await wait();
-    co_return std::move(*value);
+    while (!result->is_done && !gone_ && !(until_eof && eof_)) co_await wait();
+    std::optional<Value> value;
+    if (result->is_done && result->thrown) std::rethrow_exception(result->thrown);
+    if (result->is_done) value = std::move(result->value);
+    co_return value;
   }
 
   Task<HttpReply> respond_from_pool(Endpoint endpoint) {
@@ -373,11 +399,7 @@ class HttpConnection : public ClientSocket<Stream> {
     const size_t body_bytes = parser_->get().body().size();
     auto work = [service = state_.service(), task = tokenizer_task(endpoint),
                  body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
-      try {
-        return service->run_tokenizer_task(task, body);
-      } catch (const std::exception& error) {
-        return internal_error(error.what());
-      }
+      return service->run_tokenizer_task(task, body);
     };
     auto text = co_await run_in_pool(body_bytes, std::move(work), /*until_eof=*/false);
     if (!text) co_return reply;  // nobody is left to read it
@@ -413,7 +435,13 @@ class HttpConnection : public ClientSocket<Stream> {
     } else {
       record_.unknown_fields = (*started)->unknown_fields;
       record_.schema_notes = (*started)->schema_notes;
-      const bool complete = co_await forward(*queue, **started);
+      bool complete = false;
+      try {
+        complete = co_await forward(*queue, **started);
+      } catch (const std::exception&) {
+        generation->abandon();
+        throw;
+      }
       if (!complete) {
         generation->abandon();
         close();
@@ -424,7 +452,7 @@ class HttpConnection : public ClientSocket<Stream> {
 
   std::shared_ptr<ResponseQueue> make_queue() {
     auto on_put = [this, executor = stream_.get_executor(), weak = this->weak_from_this()] {
-      asio::post(executor, [this, weak] {
+      post_or_leave_to_tick(executor, [this, weak] {
         if (const auto self = weak.lock()) on_output();
       });
     };
@@ -470,6 +498,7 @@ class HttpConnection : public ClientSocket<Stream> {
       if (!content.events.empty()) text += accepts_chunks_ ? chunk(content.events) : content.events;
       if (content.ended && accepts_chunks_) text += kLastChunk;
       sent += content.events.size();
+      response_begun_ = true;
       if (!co_await write(text)) break;
       if (content.ended) {
         ping_at_ = Clock::time_point::max();
@@ -521,6 +550,7 @@ class HttpConnection : public ClientSocket<Stream> {
     std::string text =
         response_head(reply.status, headers, Framing::kLength, reply.body.size(), keep_alive_);
     if (!is_head_request_) text += reply.body;
+    response_begun_ = true;
     // The response is counted and never refused, because its request was already served.
     (void)state_.connections.set_bytes(*this, text.size());
     const bool complete = co_await write(text);
@@ -532,8 +562,11 @@ class HttpConnection : public ClientSocket<Stream> {
     record_.bytes_out = static_cast<int64_t>(bytes_out);
     record_.complete = complete;
     record_.seconds = std::chrono::duration<double>(Clock::now() - arrived_).count();
-    state_.log->write(record_);
-    if (const auto service = state_.service()) service->metrics().count_http_response(status);
+    try {
+      state_.log->write(record_);
+      if (const auto service = state_.service()) service->metrics().count_http_response(status);
+    } catch (const std::bad_alloc&) {  // the response is sent, and only its record is lost
+    }
   }
 
   class CountedGeneration {
@@ -550,7 +583,8 @@ class HttpConnection : public ClientSocket<Stream> {
   WorkPool& pool_;
   std::optional<Parser> parser_;
   error_code parse_error_;
-  std::string_view fault_;  // a fault that parser_ does not report
+  std::string_view fault_;       // a fault that parser_ does not report
+  bool response_begun_ = false;  // whether a byte of the response may have been sent
   bool had_request_ = false, keep_alive_ = false, is_head_request_ = false, accepts_chunks_ = true;
   const std::string peer_, owner_;
   std::string client_;  // whose request is served; owner_ between requests

@@ -25,7 +25,12 @@ bool ConnectionTable::close_slowest() { return close_slowest_of(nullptr, false, 
 void ConnectionTable::add(Connection& connection, const std::string& client) {
   connection.client_ = client;
   all_.insert(&connection);
-  count(connection, 1);
+  try {
+    count(connection, 1);
+  } catch (...) {
+    all_.erase(&connection);
+    throw;
+  }
 }
 
 void ConnectionTable::remove(Connection& connection) {
@@ -34,8 +39,10 @@ void ConnectionTable::remove(Connection& connection) {
 
 void ConnectionTable::set_client(Connection& connection, const std::string& client) {
   if (connection.client_ == client || !all_.contains(&connection)) return;
+  std::string name = client;
+  clients_[name];  // what may fail comes first
   count(connection, -1);
-  connection.client_ = client;
+  connection.client_ = std::move(name);
   count(connection, 1);
 }
 

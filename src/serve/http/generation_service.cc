@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <exception>
-#include <new>
 #include <random>
 #include <utility>
 
@@ -106,15 +105,12 @@ ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api
 }
 
 ApiResult<StartedGeneration> RunningGeneration::begin(GenerationApi api, std::string_view body,
-                                                      std::shared_ptr<ResponseSink> sink) noexcept {
+                                                      std::shared_ptr<ResponseSink> sink) {
   try {
     return begin_or_throw(api, body, std::move(sink));
-  } catch (const std::bad_alloc&) {
-    abandon();
-    return internal_error("out of memory");
   } catch (const std::exception& error) {
     abandon();
-    return internal_error(error.what());
+    return error_of(error);
   }
 }
 
@@ -125,7 +121,7 @@ void RunningGeneration::abandon() {
     const std::lock_guard lock(mutex_);
     abandoned_ = true;
     writer = writer_;
-    ids = ids_;
+    ids = std::move(ids_);
   }
   if (writer) writer->close();
   for (const RequestId id : ids) service_->engine().cancel(id);

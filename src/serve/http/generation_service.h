@@ -89,7 +89,7 @@ class RunningGeneration {
   // Fails if the request is wrong, if the engine refuses it (submit() in prepared_generation.h), or
   // if abandon() was called before. Exceptions become errors.
   ApiResult<StartedGeneration> begin(GenerationApi api, std::string_view body,
-                                     std::shared_ptr<ResponseSink> sink) noexcept;
+                                     std::shared_ptr<ResponseSink> sink);
   // Stops the answer: the sink is not called again, and the engine ends its work within one step.
   // May be called while begin() still runs, but not from inside the sink.
   void abandon();

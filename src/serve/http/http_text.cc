@@ -163,11 +163,30 @@ HttpReply error_reply(const ApiError& error) {
   return reply;
 }
 
+namespace {
+
+bool is_anthropic(std::string_view path) {
+  return path.starts_with("/v1/messages") || path.starts_with("/messages");
+}
+
+}  // namespace
+
 HttpReply error_reply(const ApiError& error, std::string_view path) {
   HttpReply reply = error_reply(error);
-  if (path.starts_with("/v1/messages") || path.starts_with("/messages"))
-    reply.body = anthropic_error_json(error);
+  if (is_anthropic(path)) reply.body = anthropic_error_json(error);
   return reply;
+}
+
+std::string_view out_of_memory_response(std::string_view path) {
+  const auto make = [](std::string_view example) {
+    const HttpReply reply = error_reply(out_of_memory(), example);
+    Headers headers = {{"Content-Type", reply.content_type}};
+    headers.insert(headers.end(), reply.headers.begin(), reply.headers.end());
+    return response_head(reply.status, headers, Framing::kLength, reply.body.size(), false) +
+           reply.body;
+  };
+  static const std::string openai = make("/v1"), anthropic = make("/v1/messages");
+  return is_anthropic(path) ? anthropic : openai;
 }
 
 std::string response_head(int status, const Headers& headers, Framing framing, size_t length,

@@ -72,6 +72,10 @@ HttpReply error_reply(const ApiError& error);
 // else OpenAI's.
 HttpReply error_reply(const ApiError& error, std::string_view path);
 
+// Returns the whole response to a request that memory did not suffice for, in the format that
+// clients of `path` know. The connection ends after it. Only the first call allocates memory.
+std::string_view out_of_memory_response(std::string_view path);
+
 // How a response tells the client where its body ends: by Content-Length, by chunks, or by closing
 // the connection.
 enum class Framing { kLength, kChunked, kClose };

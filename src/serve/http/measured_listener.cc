@@ -1,6 +1,7 @@
 #include "serve/http/measured_listener.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace neuronmm::serve {
@@ -61,7 +62,10 @@ class MeasuredListener : public Listener {
     times.prefill = seconds_between(started, first);
     times.decode = seconds_between(first, now);
     times.total = seconds_between(arrived_, now);
-    targets_.metrics->record_finished_answer(reason, at.tokens, times);
+    try {
+      targets_.metrics->record_finished_answer(reason, at.tokens, times);
+    } catch (const std::bad_alloc&) {  // the answer is not counted, but its client is told
+    }
     predict_total();
     if (++ended_ == choices_.size() && device_start_ >= 0.0)
       targets_.metrics->record_predicted_total_time(device_seconds());

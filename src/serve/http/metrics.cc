@@ -50,6 +50,7 @@ const char* reason_name(FinishReason reason) {
     case FinishReason::kCancelled:
       return "abort";
     case FinishReason::kError:
+    case FinishReason::kNoMemory:
     case FinishReason::kLost:
       break;
   }

@@ -3,6 +3,7 @@
 // is an initial value of this structure or of the structures in it. The command's flags write into
 // the structure (apps/model/serve_flags.cc), and its help shows the initial values.
 
+#include <cstdint>
 #include <string>
 
 #include "serve/engine/engine.h"
@@ -16,6 +17,8 @@ struct ServeSettings {
   ServerOptions server;
   std::string api_key_file;  // keys in addition to server.api_keys; empty: no file
   EngineOptions engine;
+  // A limit for all memory that is not mapped from files, in bytes. 0: what a container allows.
+  int64_t memory_bytes = 0;
   // Beginning of the names in GET /metrics. The default is vLLM's, so that its dashboards work.
   std::string metrics_prefix = "vllm:";
   bool allow_priority = false;       // whether requests may set their priority

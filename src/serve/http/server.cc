@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "serve/http/connection.h"
 
@@ -157,21 +158,26 @@ class Server::Impl {
     }
   }
 
+  // Accepts connections until the server ends. Without memory for a connection, only that
+  // connection is closed.
   asio::awaitable<void> accept_all() {
     asio::steady_timer pause(io_);
-    for (;;) {
-      auto [error, socket] = co_await acceptor_->async_accept(kAwait);
-      if (error == asio::error::operation_aborted) co_return;
-      if (error) {
-        // Mostly there are no file descriptors left.
-        if (state_.connections.close_slowest()) continue;
-        pause.expires_after(kAcceptPause);
-        co_await pause.async_wait(kAwait);
-        continue;
-      }
+    for (bool failed = false;;) {
       try {
-        start(std::move(socket));
-      } catch (const std::exception&) {  // memory has run out: the connection is closed
+        if (std::exchange(failed, false)) {
+          pause.expires_after(kAcceptPause);
+          co_await pause.async_wait(kAwait);
+        }
+        auto [error, socket] = co_await acceptor_->async_accept(kAwait);
+        if (error == asio::error::operation_aborted) co_return;
+        if (error) {
+          failed = !state_.connections.close_slowest();  // mostly no descriptors are left
+        } else {
+          start(std::move(socket));
+        }
+      } catch (const std::exception&) {
+        if (failed) std::this_thread::sleep_for(kAcceptPause);  // there is none for a timer either
+        failed = true;
       }
     }
   }
@@ -214,10 +220,13 @@ class Server::Impl {
   asio::awaitable<void> tick_all() {
     asio::steady_timer timer(io_);
     for (;;) {
-      timer.expires_after(state_.options.limits.tick);
-      co_await timer.async_wait(kAwait);
-      const auto now = Clock::now();
-      for (Connection* connection : state_.connections.connections()) connection->on_tick(now);
+      try {
+        timer.expires_after(state_.options.limits.tick);
+        co_await timer.async_wait(kAwait);
+        const auto now = Clock::now();
+        for (Connection* connection : state_.connections.connections()) connection->on_tick(now);
+      } catch (const std::exception&) {  // memory has run out; the next tick may have some
+      }
     }
   }
 
@@ -235,6 +244,7 @@ Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   NMM_TRY(check_options(options));
+  out_of_memory_response("");  // makes the text while there is memory
   NMM_ASSIGN(auto log, AccessLog::open(options.access_log));
   NMM_ASSIGN(auto tls, tls_context(options));
   NMM_ASSIGN(auto proxies, TrustedProxies::parse(options.trusted_proxies));

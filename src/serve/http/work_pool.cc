@@ -6,10 +6,17 @@
 namespace neuronmm::serve {
 
 WorkPool::WorkPool() {
-  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (...) {  // a thread cannot be started: those that run must end before they are destroyed
+    stop();
+    throw;
+  }
 }
 
-WorkPool::~WorkPool() {
+WorkPool::~WorkPool() { stop(); }
+
+void WorkPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -22,9 +29,14 @@ void WorkPool::post(const std::string& client, size_t body_bytes, std::function<
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    Client& entry = clients_[client];
-    auto& queue = body_bytes < kLargeBytes ? entry.small : entry.large;
-    queue.push_back({++last_number_, std::move(work)});
+    const auto entry = clients_.try_emplace(client).first;
+    auto& queue = body_bytes < kLargeBytes ? entry->second.small : entry->second.large;
+    try {
+      queue.push_back({++last_number_, std::move(work)});
+    } catch (...) {
+      if (entry->second.idle()) clients_.erase(entry);
+      throw;
+    }
   }
   wake_.notify_one();
 }
@@ -71,7 +83,7 @@ void WorkPool::run() {
     lock.lock();
     --entry.running;
     entry.large_running -= large;
-    if (entry.running == 0 && entry.small.empty() && entry.large.empty()) clients_.erase(client);
+    if (entry.idle()) clients_.erase(client);
     wake_.notify_one();
   }
 }

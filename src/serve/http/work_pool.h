@@ -35,6 +35,7 @@ class WorkPool {
   WorkPool& operator=(const WorkPool&) = delete;
 
   // Runs `work` on a thread of the pool. `work` reads a body of so many bytes and must not throw.
+  // Throws std::bad_alloc if there is no memory to queue it.
   void post(const std::string& client, size_t body_bytes, std::function<void()> work);
 
  private:
@@ -45,12 +46,14 @@ class WorkPool {
   struct Client {
     std::deque<Work> small, large;
     int running = 0, large_running = 0;
-    uint64_t last_turn = 0;    // grows with each work that is begun
+    uint64_t last_turn = 0;  // grows with each work that is begun
+    bool idle() const { return running == 0 && small.empty() && large.empty(); }
     std::deque<Work>* next();  // the queue to take work from; null if there is none to begin
   };
   using Clients = std::map<std::string, Client>;
 
   void run();
+  void stop();
   Clients::iterator next_client();
 
   std::mutex mutex_;

@@ -78,7 +78,7 @@ const RequestTable& detokenize_table() {
 }
 
 ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
+  NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &tokenize_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
@@ -101,7 +101,7 @@ ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_v
 }
 
 ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
+  NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &detokenize_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
@@ -136,7 +136,7 @@ std::string tokenizer_info_json(const ServedModel& model) {
 }
 
 ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
+  NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &chat_prompt_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));

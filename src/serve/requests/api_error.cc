@@ -1,5 +1,7 @@
 #include "serve/requests/api_error.h"
 
+#include <new>
+
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
@@ -92,6 +94,20 @@ ApiError unavailable(std::string code, std::string message) {
           .message = std::move(message),
           .type = "server_error",
           .code = std::move(code)};
+}
+
+// The texts fit into std::string's own buffer, which holds 15 characters.
+ApiError out_of_memory() noexcept {
+  return {.status = 503,
+          .message = "Out of memory.",
+          .type = "server_error",
+          .code = "out_of_memory",
+          .retry_after_s = 1};
+}
+
+ApiError error_of(const std::exception& thrown) {
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) return out_of_memory();
+  return internal_error(thrown.what());
 }
 
 ApiError refusal_error(Refusal refusal, const std::string& message, const std::string& param,

@@ -3,6 +3,7 @@
 // and Anthropic's error objects. All functions that read requests return them as ApiResult.
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,11 @@ ApiError queue_full(std::string message, int64_t retry_after_s);  // 429
 ApiError internal_error(std::string message);                     // 500
 // `code` is "loading", "draining", "cancelled", "lost" or "too_many_connections".
 ApiError unavailable(std::string code, std::string message);  // 503
+// Returns the error of a request that memory did not suffice for. The function allocates nothing.
+ApiError out_of_memory() noexcept;  // 503, with the code "out_of_memory"
+// Returns out_of_memory() if memory has run out, else an internal_error() with the exception's
+// text.
+ApiError error_of(const std::exception& thrown);
 
 // Returns the error for a request that the engine refused. `param` names the field that has the
 // prompt.

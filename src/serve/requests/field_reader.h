@@ -101,7 +101,7 @@ class FieldReader {
 template <typename Read>
 auto read_body(std::string_view body, const RequestTable& table, const Read& read)
     -> ApiResult<std::invoke_result_t<Read, FieldReader&>> {
-  NMM_ASSIGN(const Json root, parse_body(body));
+  NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &table);
   auto value = read(fields);

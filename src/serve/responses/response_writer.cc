@@ -1,6 +1,7 @@
 #include "serve/responses/response_writer.h"
 
 #include <algorithm>
+#include <new>
 
 #include "serve/requests/api_error.h"
 
@@ -76,7 +77,17 @@ bool ResponseWriter::keep(const GeneratedToken& token) {
 void ResponseWriter::on_finish(size_t prompt, int64_t choice, FinishReason reason,
                                std::optional<TokenId> stop_token, const std::string& message) {
   if (closed_) return;
+  try {
+    end_answer(prompt, choice, reason, stop_token, message);
+  } catch (const std::bad_alloc&) {
+    fail(out_of_memory());
+  }
+}
+
+void ResponseWriter::end_answer(size_t prompt, int64_t choice, FinishReason reason,
+                                std::optional<TokenId> stop_token, const std::string& message) {
   if (reason == FinishReason::kError) return fail(internal_error(message));
+  if (reason == FinishReason::kNoMemory) return fail(out_of_memory());
   if (reason == FinishReason::kLost) return fail(unavailable("lost", message));
   if (reason == FinishReason::kCancelled)
     return fail(unavailable("cancelled", message.empty() ? "The answer was cancelled." : message));
@@ -89,12 +100,18 @@ void ResponseWriter::on_finish(size_t prompt, int64_t choice, FinishReason reaso
   sink_->end();
 }
 
+// Without memory for its text, the error has an empty body, and a stream ends without it. The
+// client must not wait for an answer that never comes.
 void ResponseWriter::fail(const ApiError& error) {
   closed_ = true;
-  if (settings_.stream)
-    sink_->event(last_event(error));
-  else
-    sink_->response(error.status, error_body(error));
+  try {
+    if (settings_.stream)
+      sink_->event(last_event(error));
+    else
+      sink_->response(error.status, error_body(error));
+  } catch (const std::bad_alloc&) {
+    if (!settings_.stream) sink_->response(error.status, {});
+  }
   sink_->end();
 }
 

@@ -89,6 +89,8 @@ class ResponseWriter {
   bool on_token(size_t prompt, int64_t choice, const GeneratedToken& token);
   void on_finish(size_t prompt, int64_t choice, FinishReason reason,
                  std::optional<TokenId> stop_token, const std::string& message);
+  void end_answer(size_t prompt, int64_t choice, FinishReason reason,
+                  std::optional<TokenId> stop_token, const std::string& message);
   // Counts the memory of a token. Returns false if the response becomes too large, after sending
   // the error.
   bool keep(const GeneratedToken& token);
