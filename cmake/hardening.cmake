@@ -11,6 +11,7 @@ include(CheckCXXSourceCompiles)
 include(CheckLinkerFlag)
 
 # The last two are for x86 and ARM.
+set(CMAKE_REQUIRED_FLAGS -Werror)  # clang only warns of an option for another processor
 foreach(option -fstack-protector-strong -fstack-clash-protection -fcf-protection -mbranch-protection=standard)
   string(MAKE_C_IDENTIFIER "NEURONMM_HAS_${option}" known)
   check_cxx_compiler_flag(${option} ${known})
@@ -18,6 +19,7 @@ foreach(option -fstack-protector-strong -fstack-clash-protection -fcf-protection
     add_compile_options(${option})
   endif()
 endforeach()
+unset(CMAKE_REQUIRED_FLAGS)
 
 # The functions of the C library check the sizes of buffers. They need an optimised build, and
 # sanitizers have checks of their own. Level 3 needs glibc 2.35 and a compiler that knows the sizes

@@ -99,7 +99,13 @@ Result<Temporary> create_named(const fs::path& path, mode_t mode) {
     // On file systems without locks, stale files are kept.
     flock(descriptor, LOCK_EX | LOCK_NB);
     struct stat status {};
-    if (fstat(descriptor, &status) == 0 && status.st_nlink > 0) return Temporary{name, descriptor};
+    if (fstat(descriptor, &status) != 0) {
+      const int code = errno;
+      close(descriptor);
+      delete_temporary(name);
+      return write_error(path, code);
+    }
+    if (status.st_nlink > 0) return Temporary{name, descriptor};
     close(descriptor);
   }
 }

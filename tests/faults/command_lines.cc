@@ -120,7 +120,7 @@ constexpr Command kCommands[] = {
      .needs = Needs::kFinetune},
     {.name = "FinetuneReplaces",
      .arguments = "finetune ../in/small -o out --data ../in/text.txt --steps 2 --batch 2 --cutoff "
-                  "16 --bits 8 --force",
+                  "16 --which factors --bits 8 --force",
      .outputs = "out",
      .replaces = true,
      .needs = Needs::kFinetune},
