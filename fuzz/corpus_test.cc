@@ -17,7 +17,7 @@
 extern "C" {
 using FuzzFunction = int(const uint8_t*, size_t);
 FuzzFunction fuzz_chat_request, fuzz_chat_template, fuzz_config, fuzz_generation_config, fuzz_gguf,
-    fuzz_http, fuzz_json_schema, fuzz_kernel_trace, fuzz_safetensors, fuzz_task_item,
+    fuzz_grammar, fuzz_http, fuzz_json_schema, fuzz_kernel_trace, fuzz_safetensors, fuzz_task_item,
     fuzz_tokenizer, fuzz_tool_calls, fuzz_training_records, fuzz_tuner_cache;
 }
 
@@ -35,6 +35,7 @@ const std::vector<FuzzTarget> kTargets = {{"chat_request", fuzz_chat_request},
                                           {"config", fuzz_config},
                                           {"generation_config", fuzz_generation_config},
                                           {"gguf", fuzz_gguf},
+                                          {"grammar", fuzz_grammar},
                                           {"http", fuzz_http},
                                           {"json_schema", fuzz_json_schema},
                                           {"kernel_trace", fuzz_kernel_trace},

@@ -7,6 +7,10 @@
 namespace neuronmm::grammar {
 namespace {
 
+// Stands for a set that is empty or was not found.
+constexpr StackSetId kNoSet = -1;
+// The work of making a state, in the unit of Automaton::work(). A state has a table of 1 KiB.
+constexpr int64_t kWorkPerState = 8;
 constexpr int kFirstOfSeveral = 0x80;  // the first byte value that is only a part of a character
 
 // Returns whether plain characters may contain the byte.
@@ -27,9 +31,12 @@ bool spells_all(const ByteSet& bytes) {
 // stacks whose top position reads a byte, and the empty stack if the text may end.
 class Automaton::Closure {
  public:
-  explicit Closure(Automaton& automaton) : automaton_(automaton), stacks_(automaton.stacks_) {}
+  explicit Closure(Automaton& automaton) : automaton_(automaton), stacks_(automaton.stacks_) {
+    stacks_.limit_work(kMaxStepWork);
+  }
 
   void add(PositionId position, StackSetId below) {
+    stacks_.spend(1);
     if (!automaton_.is_passable(position, stacks_.depth(below))) return;
     const auto [found, is_new] = below_.try_emplace(position, below);
     if (!is_new) {
@@ -40,33 +47,37 @@ class Automaton::Closure {
     queue_.push_back(position);
   }
 
+  // Returns the set. Returns kNoSet if it is empty, or if it takes too much work.
   StackSetId run() {
     while (!queue_.empty()) {
+      if (stacks_.exceeds_work_limit()) return kNoSet;
       const PositionId position = queue_.back();
       queue_.pop_back();
       follow(position, below_[position]);
     }
     std::vector<Frame> frames;
     for (const auto& [position, below] : below_) {
-      if (automaton_.reads_bytes_[static_cast<size_t>(position)])
+      if (automaton_.tables_->reads_bytes[static_cast<size_t>(position)])
         frames.push_back({position, below});
     }
+    if (stacks_.exceeds_work_limit() || (frames.empty() && !complete_)) return kNoSet;
     return stacks_.intern(std::move(frames), complete_);
   }
 
  private:
   void follow(PositionId position, StackSetId below) {
-    if (automaton_.rule_of_end_[static_cast<size_t>(position)] >= 0) {
+    if (automaton_.tables_->rule_of_end[static_cast<size_t>(position)] >= 0) {
       complete_ = complete_ || stacks_.has_empty_stack(below);
       const std::vector<Frame> frames = stacks_.frames(below);
       for (const Frame& frame : frames) add(frame.top, frame.below);
     }
-    automaton_.grammar_.for_each_edge(position, [&](const Edge& edge) {
+    automaton_.grammar().for_each_edge(position, [&](const Edge& edge) {
+      stacks_.spend(1);
       if (edge.kind == Edge::Kind::kEmpty) add(edge.target, below);
       if (edge.kind != Edge::Kind::kCall) return;
       if (!automaton_.is_passable(edge.target, stacks_.depth(below))) return;
       const StackSetId inside = stacks_.intern({{edge.target, below}}, false);
-      add(automaton_.grammar_.rule(edge.callee).start, inside);
+      add(automaton_.grammar().rule(edge.callee).start, inside);
     });
   }
 
@@ -77,53 +88,95 @@ class Automaton::Closure {
   bool complete_ = false;
 };
 
-Automaton::Automaton(const Grammar& grammar, const ByteSet& bytes)
-    : grammar_(grammar),
-      bytes_(bytes),
-      call_depths_(minimum_call_depths(grammar, bytes)),
-      rule_of_end_(call_depths_.size(), -1),
-      reads_bytes_(call_depths_.size(), false),
-      spells_all_characters_(spells_all(bytes)) {
+Automaton::Tables::Tables(const Grammar& grammar_in, const ByteSet& bytes_in)
+    : grammar(grammar_in),
+      bytes(bytes_in),
+      call_depths(minimum_call_depths(grammar, bytes)),
+      rule_of_end(call_depths.size(), -1),
+      reads_bytes(call_depths.size(), false),
+      reads_plain(call_depths.size(), false),
+      spells_all_characters(spells_all(bytes)) {
   for (RuleId rule = 0; rule < grammar.rules(); ++rule)
-    rule_of_end_[static_cast<size_t>(grammar.rule(rule).end)] = rule;
+    rule_of_end[static_cast<size_t>(grammar.rule(rule).end)] = rule;
   for (PositionId position = 0; position < grammar.positions(); ++position) {
     grammar.for_each_edge(position, [&](const Edge& edge) {
-      const bool leads_on = edge.kind == Edge::Kind::kBytes && reads_any(edge) &&
-                            call_depths_[static_cast<size_t>(edge.target)] != kUnreachable;
-      if (leads_on) reads_bytes_[static_cast<size_t>(position)] = true;
+      if (edge.kind != Edge::Kind::kBytes) return;
+      const auto at = static_cast<size_t>(position);
+      const bool leads_on =
+          reads_any(edge) && call_depths[static_cast<size_t>(edge.target)] != kUnreachable;
+      if (leads_on) reads_bytes[at] = true;
+      for (int byte = edge.first; byte <= edge.last && !reads_plain[at]; ++byte)
+        reads_plain[at] = is_plain(byte);
     });
   }
+}
+
+bool Automaton::Tables::reads_any(const Edge& edge) const {
+  for (int byte = edge.first; byte <= edge.last; ++byte) {
+    if (bytes[static_cast<size_t>(byte)]) return true;
+  }
+  return false;
+}
+
+Automaton::Automaton(const Grammar& grammar, const ByteSet& bytes)
+    : Automaton(std::make_shared<const Tables>(grammar, bytes)) {}
+
+Automaton::Automaton(std::shared_ptr<const Tables> tables) : tables_(std::move(tables)) {
   Closure closure(*this);
-  closure.add(grammar.rule(grammar.root()).start, StackSets::kOnlyEmptyStack);
-  const StackSetId set = closure.run();
-  if (stacks_.has_empty_stack(set) || !stacks_.frames(set).empty()) start_ = state_of(set);
+  closure.add(grammar().rule(grammar().root()).start, StackSets::kOnlyEmptyStack);
+  start_ = state_of(closure.run());
+}
+
+std::unique_ptr<Automaton> Automaton::fresh() const {
+  return std::unique_ptr<Automaton>(new Automaton(tables_));
+}
+
+// The sets below a set have smaller numbers than the set, so they are adopted first.
+StateId Automaton::adopt(const Automaton& other, StateId state) {
+  std::vector<StackSetId> sets = {other.set_of(state)};
+  std::unordered_map<StackSetId, StackSetId> adopted = {{sets[0], 0}};
+  for (size_t i = 0; i < sets.size(); ++i) {
+    for (const Frame& frame : other.stacks_.frames(sets[i])) {
+      if (adopted.emplace(frame.below, 0).second) sets.push_back(frame.below);
+    }
+  }
+  std::ranges::sort(sets);
+  for (const StackSetId set : sets) {
+    std::vector<Frame> frames = other.stacks_.frames(set);
+    stacks_.spend(std::ssize(frames) + 1);
+    for (Frame& frame : frames) frame.below = adopted[frame.below];
+    adopted[set] = stacks_.intern(std::move(frames), other.stacks_.has_empty_stack(set));
+  }
+  return state_of(adopted[other.set_of(state)]);
 }
 
 StateId Automaton::state_of(StackSetId set) {
+  if (set == kNoSet) return kDead;
   const auto [found, is_new] = state_of_.try_emplace(set, static_cast<StateId>(sets_.size()));
   if (is_new) {
+    stacks_.spend(kWorkPerState);
     sets_.push_back(set);
-    tables_.emplace_back().fill(kUnknown);
+    tables_by_state_.emplace_back().fill(kUnknown);
   }
   return found->second;
 }
 
 StateId Automaton::find_step(StateId state, uint8_t byte) {
   StateId target = kDead;
-  if (bytes_[byte]) {
+  if (tables_->bytes[byte]) {
     Closure closure(*this);
     const std::vector<Frame> frames = stacks_.frames(set_of(state));
+    stacks_.spend(std::ssize(frames));
     for (const Frame& frame : frames) {
-      grammar_.for_each_edge(frame.top, [&](const Edge& edge) {
+      grammar().for_each_edge(frame.top, [&](const Edge& edge) {
         const bool reads =
             edge.kind == Edge::Kind::kBytes && edge.first <= byte && byte <= edge.last;
         if (reads) closure.add(edge.target, frame.below);
       });
     }
-    const StackSetId set = closure.run();
-    if (stacks_.has_empty_stack(set) || !stacks_.frames(set).empty()) target = state_of(set);
+    target = state_of(closure.run());
   }
-  tables_[static_cast<size_t>(state)][byte] = target;
+  tables_by_state_[static_cast<size_t>(state)][byte] = target;
   return target;
 }
 
@@ -135,29 +188,14 @@ StateId Automaton::step(StateId state, std::string_view text) {
   return state;
 }
 
-bool Automaton::reads_any(const Edge& edge) const {
-  for (int byte = edge.first; byte <= edge.last; ++byte) {
-    if (bytes_[static_cast<size_t>(byte)]) return true;
-  }
-  return false;
-}
-
-bool Automaton::is_plain_at(PositionId position) const {
-  bool reads = false;
-  grammar_.for_each_edge(position, [&](const Edge& edge) {
-    if (edge.kind != Edge::Kind::kBytes) return;
-    for (int byte = edge.first; byte <= edge.last; ++byte) reads |= is_plain(byte);
-  });
-  return reads;
-}
-
 bool Automaton::reads_plain_text(StateId state) const {
-  return std::ranges::any_of(stacks_.frames(set_of(state)),
-                             [&](const Frame& frame) { return is_plain_at(frame.top); });
+  return std::ranges::any_of(stacks_.frames(set_of(state)), [&](const Frame& frame) {
+    return tables_->reads_plain[static_cast<size_t>(frame.top)];
+  });
 }
 
 StateId Automaton::state_after_any_plain_character(StateId state) {
-  if (grammar_.character() < 0 || !spells_all_characters_) return kDead;
+  if (grammar().character() < 0 || !tables_->spells_all_characters) return kDead;
   const auto at = static_cast<size_t>(state);
   if (at >= after_any_plain_character_.size())
     after_any_plain_character_.resize(sets_.size(), kUnknown);
@@ -166,7 +204,7 @@ StateId Automaton::state_after_any_plain_character(StateId state) {
     after_any_plain_character_[at] = after;
     if (after == kDead) return kDead;
     for (int byte = 0; byte < kFirstOfSeveral; ++byte) {
-      if (is_plain(byte)) tables_[at][static_cast<size_t>(byte)] = after;
+      if (is_plain(byte)) tables_by_state_[at][static_cast<size_t>(byte)] = after;
     }
   }
   return after_any_plain_character_[at];
@@ -175,22 +213,29 @@ StateId Automaton::state_after_any_plain_character(StateId state) {
 // Finds a state only if all plain characters are read by the rule for any character and no other
 // position of the set reads one.
 StateId Automaton::find_state_after_any_plain_character(StateId state) {
-  const Rule& character = grammar_.rule(grammar_.character());
+  const Rule& character = grammar().rule(grammar().character());
   const std::vector<Frame> frames = stacks_.frames(set_of(state));
+  stacks_.spend(std::ssize(frames));
   const auto reader = std::ranges::find(frames, character.start, &Frame::top);
   if (reader == frames.end()) return kDead;
   for (const Frame& frame : frames) {
-    if (frame.top != character.start && is_plain_at(frame.top)) return kDead;
+    const bool reads_plain = tables_->reads_plain[static_cast<size_t>(frame.top)];
+    if (frame.top != character.start && reads_plain) return kDead;
   }
   Closure closure(*this);
   closure.add(character.end, reader->below);
   return state_of(closure.run());
 }
 
-bool Automaton::is_marked_unique(StateId state) const {
-  const std::vector<Frame>& frames = stacks_.frames(set_of(state));
-  return std::ranges::any_of(
-      frames, [&](const Frame& frame) { return grammar_.is_marked_unique(frame.top); });
+bool Automaton::is_marked_unique(StateId state) {
+  marked_unique_.resize(sets_.size());
+  std::optional<bool>& known = marked_unique_[static_cast<size_t>(state)];
+  if (!known) {
+    known = std::ranges::any_of(stacks_.frames(set_of(state)), [&](const Frame& frame) {
+      return grammar().is_marked_unique(frame.top);
+    });
+  }
+  return *known;
 }
 
 bool Automaton::accepts(std::string_view text) {
@@ -200,7 +245,7 @@ bool Automaton::accepts(std::string_view text) {
 }
 
 int64_t Automaton::bytes() const {
-  constexpr int64_t kBytesPerState = sizeof(tables_[0]) + 64;
+  constexpr int64_t kBytesPerState = sizeof(tables_by_state_[0]) + 64;
   return stacks_.bytes() + states() * kBytesPerState;
 }
 

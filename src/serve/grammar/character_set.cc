@@ -15,6 +15,13 @@ CharacterSet::CharacterSet(std::initializer_list<CharacterRange> ranges) {
 
 CharacterSet CharacterSet::all() { return CharacterSet({{0, kLastCharacter}}); }
 
+CharacterSet CharacterSet::of(std::vector<CharacterRange> ranges) {
+  std::ranges::sort(ranges, {}, &CharacterRange::first);
+  CharacterSet set;
+  for (const CharacterRange range : ranges) set.add(range);
+  return set;
+}
+
 void CharacterSet::add(CharacterRange range) {
   if (range.first < kSurrogates.first && range.last > kSurrogates.last) {
     add({range.first, kSurrogates.first - 1});
@@ -26,22 +33,20 @@ void CharacterSet::add(CharacterRange range) {
   if (range.last >= kSurrogates.first && range.last <= kSurrogates.last)
     range.last = kSurrogates.first - 1;
   if (range.first > range.last) return;
-  const auto touches = [&](const CharacterRange& other) {
-    return other.first <= range.last + 1 && range.first <= other.last + 1;
-  };
-  const auto begin = std::find_if(ranges_.begin(), ranges_.end(), [&](const CharacterRange& other) {
-    return touches(other) || other.first > range.last;
-  });
+  // The ranges from `begin` to `end` touch the new one.
+  const auto begin = std::ranges::partition_point(
+      ranges_, [&](const CharacterRange& other) { return other.last + 1 < range.first; });
   auto end = begin;
-  for (; end != ranges_.end() && touches(*end); ++end) {
+  for (; end != ranges_.end() && end->first <= range.last + 1; ++end) {
     range.first = std::min(range.first, end->first);
     range.last = std::max(range.last, end->last);
   }
-  ranges_.insert(ranges_.erase(begin, end), range);
-}
-
-void CharacterSet::add(const CharacterSet& other) {
-  for (const CharacterRange range : other.ranges_) add(range);
+  if (begin == end) {
+    ranges_.insert(begin, range);
+  } else {
+    *begin = range;
+    ranges_.erase(begin + 1, end);
+  }
 }
 
 CharacterSet CharacterSet::complement() const {
@@ -56,9 +61,9 @@ CharacterSet CharacterSet::complement() const {
 }
 
 bool CharacterSet::contains(char32_t character) const {
-  return std::any_of(ranges_.begin(), ranges_.end(), [&](const CharacterRange& range) {
-    return character >= range.first && character <= range.last;
-  });
+  const auto range = std::ranges::partition_point(
+      ranges_, [&](const CharacterRange& other) { return other.last < character; });
+  return range != ranges_.end() && range->first <= character;
 }
 
 }  // namespace neuronmm::grammar

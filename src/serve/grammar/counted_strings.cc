@@ -10,6 +10,9 @@ namespace {
 
 using States = std::vector<StringLanguage::State>;
 
+// The edges that can_count() follows in one step of the budget.
+constexpr int64_t kEdgesPerStep = 4;
+
 // Finds the strongly connected components of an automaton with Tarjan's algorithm. The algorithm
 // uses a stack of its own instead of recursion.
 class Loops {
@@ -88,8 +91,8 @@ class ApproximateCounter {
  public:
   // `max_pairs` bounds the number of pairs of states in loops, and also that of states between
   // loops.
-  ApproximateCounter(const States& states, int64_t maximum, int64_t max_pairs)
-      : states_(states), loops_(states), shortest_paths_(states.size(), 0) {
+  ApproximateCounter(const States& states, int64_t maximum, int64_t max_pairs, Budget& budget)
+      : states_(states), budget_(budget), loops_(states), shortest_paths_(states.size(), 0) {
     int64_t within = 0, between = 0;
     for (const int32_t state : loops_.last_first()) {
       ++(loops_.has(state) ? within : between);
@@ -100,11 +103,13 @@ class ApproximateCounter {
     step_ = 1 + between * maximum_ / max_pairs;
   }
 
-  StringLanguage run() {
+  Result<StringLanguage> run() {
     (void)state_number({0, 0});
     for (size_t i = 0; i < counted_.size(); ++i) {
       const auto [from, count] = counted_[i];
-      for (const auto& edge : states_[static_cast<size_t>(from)].edges) {
+      const auto& edges = states_[static_cast<size_t>(from)].edges;
+      if (!budget_.allocate(kStateBytes + std::ssize(edges) * kEdgeBytes)) return budget_.error();
+      for (const auto& edge : edges) {
         const int64_t next = count_at(from, count, edge.target);
         if (next > maximum_) continue;
         const int32_t target = state_number({edge.target, next});
@@ -116,6 +121,8 @@ class ApproximateCounter {
 
  private:
   using Counted = std::pair<int32_t, int64_t>;
+  // The memory of a pair and of an edge, with their shares of the tables. Assumed.
+  static constexpr int64_t kStateBytes = 200, kEdgeBytes = 2 * sizeof(StringLanguage::Edge) + 8;
 
   // Returns the length of the shortest path to the next loop or to the end. The character that
   // leads to the state is counted, too.
@@ -148,6 +155,7 @@ class ApproximateCounter {
   }
 
   const States& states_;
+  Budget& budget_;
   const Loops loops_;
   std::vector<int64_t> shortest_paths_;  // shortest paths, by state
   // The largest count, and the number to whose multiples counts between loops are rounded up.
@@ -159,7 +167,7 @@ class ApproximateCounter {
 
 }  // namespace
 
-bool can_count(const StringLanguage& language, int64_t maximum) {
+bool can_count(const StringLanguage& language, int64_t maximum, Budget& budget) {
   if (maximum >= StringLanguage::kMaxStates) return false;
   const States& states = language.states();
   int64_t pairs = 1;
@@ -168,7 +176,9 @@ bool can_count(const StringLanguage& language, int64_t maximum) {
   for (int64_t length = 0; length < maximum && !at.empty(); ++length) {
     std::vector<int32_t> next;
     for (const int32_t from : at) {
-      for (const auto& edge : states[static_cast<size_t>(from)].edges) {
+      const auto& edges = states[static_cast<size_t>(from)].edges;
+      if (!budget.spend(1 + std::ssize(edges) / kEdgesPerStep)) return false;
+      for (const auto& edge : edges) {
         if (std::exchange(seen[static_cast<size_t>(edge.target)], length) != length)
           next.push_back(edge.target);
       }
@@ -180,8 +190,9 @@ bool can_count(const StringLanguage& language, int64_t maximum) {
   return true;
 }
 
-StringLanguage subset_up_to(const StringLanguage& language, int64_t maximum, int64_t states) {
-  return ApproximateCounter(language.states(), maximum, states).run();
+Result<StringLanguage> subset_up_to(const StringLanguage& language, int64_t maximum, int64_t states,
+                                    Budget& budget) {
+  return ApproximateCounter(language.states(), maximum, states, budget).run();
 }
 
 }  // namespace neuronmm::grammar

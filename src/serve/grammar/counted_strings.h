@@ -11,10 +11,12 @@
 namespace neuronmm::grammar {
 
 // Returns whether an automaton that counts exactly up to `maximum` has at most kMaxStates states.
-bool can_count(const StringLanguage& language, int64_t maximum);
+// Returns false, too, if the budget is exceeded.
+bool can_count(const StringLanguage& language, int64_t maximum, Budget& budget);
 // Returns a part of the strings of at most `maximum` characters. Its automaton has about `states`
 // states for the language's states in loops, and as many for all others. The result may be empty
-// even if there are such strings.
-StringLanguage subset_up_to(const StringLanguage& language, int64_t maximum, int64_t states);
+// even if there are such strings. Returns an error if the budget is exceeded.
+Result<StringLanguage> subset_up_to(const StringLanguage& language, int64_t maximum, int64_t states,
+                                    Budget& budget);
 
 }  // namespace neuronmm::grammar

@@ -2,17 +2,38 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 namespace neuronmm::grammar {
 
+void Grammar::keep() {
+  budget_ = nullptr;
+  first_edges_.shrink_to_fit();
+  edges_.shrink_to_fit();
+  rules_.shrink_to_fit();
+}
+
+int64_t Grammar::bytes() const {
+  return std::ssize(first_edges_) * static_cast<int64_t>(sizeof(int32_t)) +
+         std::ssize(edges_) * static_cast<int64_t>(sizeof(Edge)) +
+         std::ssize(rules_) * static_cast<int64_t>(sizeof(Rule));
+}
+
+// A growing vector may have room for twice its items, and leaves its former memory behind.
+void Grammar::charge(int64_t bytes) {
+  if (budget_ != nullptr && !budget_->allocate(2 * bytes)) too_large_ = true;
+}
+
 RuleId Grammar::add_rule() {
   const PositionId start = add_position(), end = add_position();
+  charge(sizeof(Rule));
   rules_.push_back({start, end});
   return static_cast<RuleId>(rules_.size() - 1);
 }
 
 PositionId Grammar::add_position() {
   if (std::ssize(first_edges_) >= kMaxEdges) too_large_ = true;
+  charge(sizeof(int32_t));
   if (too_large_ && !first_edges_.empty()) return 0;
   first_edges_.push_back(-1);
   return static_cast<PositionId>(first_edges_.size() - 1);
@@ -26,6 +47,7 @@ bool Grammar::is_marked_unique(PositionId position) const {
 
 void Grammar::add_edge(PositionId from, Edge edge) {
   if (std::ssize(edges_) >= kMaxEdges) too_large_ = true;
+  charge(sizeof(Edge));
   if (too_large_) return;
   int32_t& first = first_edges_[static_cast<size_t>(from)];
   edge.next = first;
@@ -64,20 +86,26 @@ namespace {
 class CallDepthSearch {
  public:
   CallDepthSearch(const Grammar& grammar, const ByteSet& bytes)
-      : depths_(static_cast<size_t>(grammar.positions()), kUnreachable),
-        edges_into_(depths_.size()),
-        callers_(static_cast<size_t>(grammar.rules())),
-        rule_of_start_(depths_.size(), -1) {
-    for (PositionId from = 0; from < grammar.positions(); ++from) {
-      grammar.for_each_edge(from, [&](const Edge& edge) { reverse(from, edge, bytes); });
-    }
+      : grammar_(grammar),
+        bytes_(bytes),
+        depths_(static_cast<size_t>(grammar.positions()), kUnreachable),
+        rule_of_start_(depths_.size(), -1),
+        into_(depths_.size()),
+        callers_(static_cast<size_t>(grammar.rules())) {
+    for_each_readable_edge([&](PositionId, const Edge& edge) {
+      into_.count(edge.target);
+      if (edge.kind == Edge::Kind::kCall) callers_.count(edge.callee);
+    });
+    into_.allot();
+    callers_.allot();
+    for_each_readable_edge([&](PositionId from, const Edge& edge) {
+      into_.add(edge.target, {from, edge.callee});
+      if (edge.kind == Edge::Kind::kCall) callers_.add(edge.callee, {from, edge.target});
+    });
     for (RuleId rule = 0; rule < grammar.rules(); ++rule) {
       rule_of_start_[static_cast<size_t>(grammar.rule(rule).start)] = rule;
       offer(grammar.rule(rule).end, 0);
     }
-    starts_.resize(callers_.size());
-    for (RuleId rule = 0; rule < grammar.rules(); ++rule)
-      starts_[static_cast<size_t>(rule)] = grammar.rule(rule).start;
   }
 
   std::vector<int32_t> run() && {
@@ -103,16 +131,47 @@ class CallDepthSearch {
     PositionId from, target;
   };
 
-  void reverse(PositionId from, const Edge& edge, const ByteSet& bytes) {
-    if (edge.kind == Edge::Kind::kBytes) {
-      bool readable = false;
-      for (int byte = edge.first; byte <= edge.last; ++byte)
-        readable = readable || bytes[static_cast<size_t>(byte)];
-      if (!readable) return;
+  // Lists of items by key, in one array. All items are counted before the first one is added.
+  template <typename Item>
+  class Lists {
+   public:
+    explicit Lists(size_t keys) : ends_(keys + 1) {}
+    void count(int32_t key) { ++ends_[static_cast<size_t>(key) + 1]; }
+    // Makes room for the counted items. Afterwards ends_[key] is where the list of the key begins,
+    // and add() moves it to where the list ends.
+    void allot() {
+      for (size_t key = 1; key < ends_.size(); ++key) ends_[key] += ends_[key - 1];
+      items_.resize(static_cast<size_t>(ends_.back()));
     }
-    edges_into_[static_cast<size_t>(edge.target)].push_back({from, edge.callee});
-    if (edge.kind == Edge::Kind::kCall)
-      callers_[static_cast<size_t>(edge.callee)].push_back({from, edge.target});
+    void add(int32_t key, Item item) {
+      items_[static_cast<size_t>(ends_[static_cast<size_t>(key)]++)] = item;
+    }
+    std::span<const Item> of(int32_t key) const {
+      const auto at = static_cast<size_t>(key);
+      const auto begin = static_cast<size_t>(at == 0 ? 0 : ends_[at - 1]);
+      return std::span(items_).subspan(begin, static_cast<size_t>(ends_[at]) - begin);
+    }
+
+   private:
+    std::vector<int32_t> ends_;  // by key
+    std::vector<Item> items_;
+  };
+
+  template <typename OnEdge>
+  void for_each_readable_edge(const OnEdge& on_edge) const {
+    for (PositionId from = 0; from < grammar_.positions(); ++from) {
+      grammar_.for_each_edge(from, [&](const Edge& edge) {
+        if (is_readable(edge)) on_edge(from, edge);
+      });
+    }
+  }
+
+  bool is_readable(const Edge& edge) const {
+    if (edge.kind != Edge::Kind::kBytes) return true;
+    for (int byte = edge.first; byte <= edge.last; ++byte) {
+      if (bytes_[static_cast<size_t>(byte)]) return true;
+    }
+    return false;
   }
 
   void offer(PositionId position, int32_t depth) {
@@ -123,7 +182,7 @@ class CallDepthSearch {
 
   void settle(PositionId position) {
     const int32_t depth = depths_[static_cast<size_t>(position)];
-    for (const Source& source : edges_into_[static_cast<size_t>(position)]) {
+    for (const Source& source : into_.of(position)) {
       if (source.callee < 0) {
         offer(source.from, depth);
       } else if (const int32_t inner = start_depth(source.callee); inner != kUnreachable) {
@@ -132,21 +191,22 @@ class CallDepthSearch {
     }
     const RuleId rule = rule_of_start_[static_cast<size_t>(position)];
     if (rule < 0) return;
-    for (const Caller& caller : callers_[static_cast<size_t>(rule)]) {
+    for (const Caller& caller : callers_.of(rule)) {
       const int32_t rest = depths_[static_cast<size_t>(caller.target)];
       if (rest != kUnreachable) offer(caller.from, std::max(rest, depth + 1));
     }
   }
 
   int32_t start_depth(RuleId rule) const {
-    return depths_[static_cast<size_t>(starts_[static_cast<size_t>(rule)])];
+    return depths_[static_cast<size_t>(grammar_.rule(rule).start)];
   }
 
+  const Grammar& grammar_;
+  const ByteSet& bytes_;
   std::vector<int32_t> depths_;
-  std::vector<std::vector<Source>> edges_into_;  // by target
-  std::vector<std::vector<Caller>> callers_;     // by rule
   std::vector<RuleId> rule_of_start_;
-  std::vector<PositionId> starts_;
+  Lists<Source> into_;     // by target
+  Lists<Caller> callers_;  // by rule
   std::vector<std::vector<PositionId>> buckets_;
 };
 

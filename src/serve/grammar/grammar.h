@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "serve/grammar/budget.h"
+
 namespace neuronmm::grammar {
 
 using PositionId = int32_t;
@@ -43,6 +45,13 @@ class Grammar {
   // more only set too_large().
   static constexpr int64_t kMaxEdges = int64_t{1} << 20;
 
+  Grammar() = default;
+  // Makes a grammar whose growth is charged to `budget`, until keep() is called. If the budget is
+  // exceeded, the grammar counts as too large.
+  explicit Grammar(Budget& budget) : budget_(&budget) {}
+  // Says that the grammar is finished and may outlive its budget. Gives back unused memory.
+  void keep();
+
   RuleId add_rule();
   PositionId add_position();
   void add_bytes(PositionId from, uint8_t first, uint8_t last, PositionId to);
@@ -67,6 +76,7 @@ class Grammar {
   int64_t rules() const { return std::ssize(rules_); }
   int64_t positions() const { return std::ssize(first_edges_); }
   int64_t edges() const { return std::ssize(edges_); }
+  int64_t bytes() const;  // the memory in use
 
   // Calls on_edge(edge) for every edge of the position.
   template <typename OnEdge>
@@ -80,7 +90,9 @@ class Grammar {
 
  private:
   void add_edge(PositionId from, Edge edge);
+  void charge(int64_t bytes);
 
+  Budget* budget_ = nullptr;
   std::vector<int32_t> first_edges_;  // by position, -1 for a position without edges
   std::vector<Edge> edges_;
   std::vector<Rule> rules_;

@@ -3,26 +3,30 @@
 namespace neuronmm::grammar {
 
 void Matcher::allowed_tokens(std::span<uint64_t> allowed) {
-  masks_->allowed(answer_, text_, allowed);
-  if (masks_->has_unique_strings()) masks_->forbid_repeats(answer_, text_, strings_, allowed);
-  if (!is_complete()) return;
-  for (const text::TokenId stop : masks_->vocabulary().stop_tokens()) {
+  const TokenVocabulary& vocabulary = masks_->vocabulary();
+  const int64_t more = kCreditPerToken * vocabulary.usual_work();
+  const int64_t most = kMostCredit * vocabulary.usual_work();
+  credit_ = std::min(credit_ + more, most);
+  credit_ = std::max(credit_ - masks_->allowed(answer_, allowed, credit_), -most);
+  if (masks_->has_unique_strings()) masks_->forbid_repeats(answer_, strings_, allowed);
+  // Without any token, each way on takes a step of more than Automaton::kMaxStepWork. The answer
+  // then has to end.
+  ended_ = std::ranges::all_of(allowed, [](uint64_t word) { return word == 0; });
+  if (!ended_ && !is_complete()) return;
+  for (const text::TokenId stop : vocabulary.stop_tokens()) {
     const auto id = static_cast<uint32_t>(stop);
     allowed[id / 64] |= uint64_t{1} << (id % 64);
   }
 }
 
 void Matcher::advance(text::TokenId token) {
-  if (masks_->vocabulary().is_stop(token)) {
-    ended_ = true;
-    return;
-  }
+  if (masks_->vocabulary().is_stop(token)) ended_ = true;
+  if (ended_) return;
   const std::string_view more = masks_->vocabulary().text(token);
-  masks_->advance(answer_, text_, more);
+  masks_->advance(answer_, more);
   if (masks_->has_unique_strings()) strings_.push(more);
-  text_ += more;
 }
 
-bool Matcher::must_end() const { return ended_ || masks_->is_final(answer_, text_); }
+bool Matcher::must_end() const { return ended_ || masks_->is_final(answer_); }
 
 }  // namespace neuronmm::grammar

@@ -10,11 +10,11 @@ namespace neuronmm::grammar {
 namespace {
 
 constexpr int64_t kMaxNodes = 200'000;  // the largest number of nodes of an Nfa
-// The largest number of nodes and edges that the subset construction visits. It bounds its time.
+// The largest number of nodes and edges that the subset construction of one pattern visits.
 constexpr int64_t kMaxSubsetWork = 8'000'000;
 
 struct NfaEdge {
-  CharacterRange range;
+  const CharacterSet* set;  // of a node of the pattern, which outlives the automaton
   int32_t target;
 };
 struct NfaNode {
@@ -25,20 +25,23 @@ struct NfaNode {
 };
 
 // A nondeterministic automaton by Thompson's construction, in which each piece of the pattern leads
-// from one node to another.
+// from one node to another. If it is too large, or if the budget is exceeded, it is incomplete.
 class Nfa {
  public:
   // Builds the automaton of "any* pattern any*", since the match may be anywhere in the text.
-  explicit Nfa(const PatternNode& pattern) {
+  // `pattern` must outlive it.
+  Nfa(const PatternNode& pattern, Budget& budget) : budget_(budget) {
     start_ = add_node();
     const int32_t inside = add_node(), after = add_node();
     end_ = add_node();
-    add_loop_over_all(start_);
+    edge(start_, all_, start_);
     link(start_, inside);
     add_piece(pattern, inside, after);
     link(after, end_);
-    add_loop_over_all(end_);
+    edge(end_, all_, end_);
   }
+  Nfa(const Nfa&) = delete;
+  Nfa& operator=(const Nfa&) = delete;
 
   bool too_large() const { return too_large_; }
   int32_t start() const { return start_; }
@@ -47,33 +50,34 @@ class Nfa {
   size_t size() const { return nodes_.size(); }
 
  private:
+  // The memory of an edge or a link with its share of the vector, which may grow to twice its need.
+  static constexpr int64_t kEdgeBytes = 48;
+
+  bool is_done() const { return too_large_ || !budget_.ok(); }
   int32_t add_node() {
-    if (std::ssize(nodes_) >= kMaxNodes) {
-      too_large_ = true;
-      return 0;
-    }
+    if (std::ssize(nodes_) >= kMaxNodes) too_large_ = true;
+    if (!budget_.allocate(2 * sizeof(NfaNode)) || too_large_) return 0;
     nodes_.emplace_back();
     return static_cast<int32_t>(nodes_.size() - 1);
   }
-  void link(int32_t from, int32_t to) { nodes_[static_cast<size_t>(from)].empty.push_back(to); }
-  void edge(int32_t from, CharacterRange range, int32_t to) {
-    nodes_[static_cast<size_t>(from)].edges.push_back({range, to});
+  NfaNode& at(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
+  void link(int32_t from, int32_t to) {
+    if (budget_.allocate(kEdgeBytes)) at(from).empty.push_back(to);
   }
-  void add_loop_over_all(int32_t node) {
-    for (const CharacterRange range : CharacterSet::all().ranges()) edge(node, range, node);
+  void edge(int32_t from, const CharacterSet& set, int32_t to) {
+    if (budget_.allocate(kEdgeBytes)) at(from).edges.push_back({&set, to});
   }
 
   void add_piece(const PatternNode& node, int32_t from, int32_t to) {
-    if (too_large_) return;
+    if (is_done()) return;
     switch (node.kind) {
       case PatternNode::Kind::kCharacter:
-        for (const CharacterRange range : node.set.ranges()) edge(from, range, to);
-        return;
+        return edge(from, node.set, to);
       case PatternNode::Kind::kBegin:
-        nodes_[static_cast<size_t>(from)].begin.push_back(to);
+        if (budget_.allocate(kEdgeBytes)) at(from).begin.push_back(to);
         return;
       case PatternNode::Kind::kEnd:
-        nodes_[static_cast<size_t>(from)].end.push_back(to);
+        if (budget_.allocate(kEdgeBytes)) at(from).end.push_back(to);
         return;
       case PatternNode::Kind::kAlternatives:
         for (const PatternNode& child : node.children) add_piece(child, from, to);
@@ -99,20 +103,22 @@ class Nfa {
       add_piece(child, at, next);
       return next;
     };
-    for (int64_t i = 0; i < node.minimum && !too_large_; ++i) from = once(from);
+    for (int64_t i = 0; i < node.minimum && !is_done(); ++i) from = once(from);
     if (!node.maximum) {
       const int32_t head = add_node();
       link(from, head);
       link(once(head), head);
       return link(head, to);
     }
-    for (int64_t i = node.minimum; i < *node.maximum && !too_large_; ++i) {
+    for (int64_t i = node.minimum; i < *node.maximum && !is_done(); ++i) {
       link(from, to);
       from = once(from);
     }
     link(from, to);
   }
 
+  const CharacterSet all_ = CharacterSet::all();
+  Budget& budget_;
   std::vector<NfaNode> nodes_;
   int32_t start_ = 0, end_ = 0;
   bool too_large_ = false;
@@ -124,7 +130,7 @@ using Subset = std::vector<int32_t>;  // nodes in ascending order
 // be reached from it when $ matches.
 class Determinizer {
  public:
-  explicit Determinizer(const Nfa& nfa) : nfa_(nfa), seen_(nfa.size(), 0) {}
+  Determinizer(const Nfa& nfa, Budget& budget) : nfa_(nfa), budget_(budget), seen_(nfa.size(), 0) {}
 
   Result<StringLanguage> run() {
     Subset start = {nfa_.start()};
@@ -134,6 +140,7 @@ class Determinizer {
     for (size_t i = 0; i < subsets_.size(); ++i) {
       expand(i);
       edges += std::ssize(states_[i].edges);
+      if (!budget_.ok()) return budget_.error();
       if (std::ssize(subsets_) > StringLanguage::kMaxStates || edges > StringLanguage::kMaxEdges ||
           work_ > kMaxSubsetWork)
         return fail("its automaton would be too large");
@@ -142,6 +149,19 @@ class Determinizer {
   }
 
  private:
+  // An edge of a subset, for one range of its characters.
+  struct RangeEdge {
+    CharacterRange range;
+    int32_t target;
+  };
+  // The memory of a state: its subset as the key of a map, and its place in the tables.
+  static constexpr int64_t kStateBytes = 160;
+
+  bool work(int64_t steps) {
+    work_ += steps;
+    return budget_.spend(steps) && work_ <= kMaxSubsetWork;
+  }
+
   void close(Subset& subset, bool at_begin, bool at_end) {
     ++round_;
     for (const int32_t node : subset) seen_[static_cast<size_t>(node)] = round_;
@@ -150,6 +170,7 @@ class Determinizer {
         if (std::exchange(seen_[static_cast<size_t>(next)], round_) != round_)
           subset.push_back(next);
       }
+      work(std::ssize(targets));
     };
     for (size_t i = 0; i < subset.size(); ++i) {
       const NfaNode& node = nfa_.node(subset[i]);
@@ -157,7 +178,7 @@ class Determinizer {
       if (at_begin) add(node.begin);
       if (at_end) add(node.end);
     }
-    work_ += std::ssize(subset);
+    work(std::ssize(subset));
     std::sort(subset.begin(), subset.end());
   }
 
@@ -175,34 +196,36 @@ class Determinizer {
     const auto [found, is_new] = numbers_.emplace(std::make_pair(std::move(subset), at_begin),
                                                   static_cast<int32_t>(subsets_.size()));
     if (is_new) {
-      subsets_.push_back(&found->first.first);
-      states_.push_back({{}, accepts(found->first.first, at_begin)});
+      const Subset& kept = found->first.first;
+      budget_.allocate(kStateBytes + std::ssize(kept) * static_cast<int64_t>(sizeof(int32_t)));
+      subsets_.push_back(&kept);
+      states_.push_back({{}, accepts(kept, at_begin)});
     }
     return found->second;
   }
 
   // Adds the edges of a subset. All characters between two borders of ranges lead to the same
-  // subset.
+  // subset. The borders are visited in ascending order, with the edges whose range has begun and
+  // not ended.
   void expand(size_t i) {
-    std::vector<NfaEdge> edges;
+    const std::vector<RangeEdge> edges = edges_from(*subsets_[i]);
     std::vector<char32_t> borders;
-    for (const int32_t node : *subsets_[i]) {
-      for (const NfaEdge& edge : nfa_.node(node).edges) {
-        edges.push_back(edge);
-        borders.push_back(edge.range.first);
-        borders.push_back(edge.range.last + 1);
-      }
+    for (const RangeEdge& edge : edges) {
+      borders.push_back(edge.range.first);
+      borders.push_back(edge.range.last + 1);
     }
     std::sort(borders.begin(), borders.end());
     borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-    for (size_t k = 0; k + 1 < borders.size() && work_ <= kMaxSubsetWork; ++k) {
+    std::vector<RangeEdge> open;
+    auto begins = edges.begin();
+    for (size_t k = 0; k + 1 < borders.size(); ++k) {
+      std::erase_if(open, [&](const RangeEdge& edge) { return edge.range.last < borders[k]; });
+      for (; begins != edges.end() && begins->range.first == borders[k]; ++begins)
+        open.push_back(*begins);
+      if (!work(1 + std::ssize(open))) return;
+      if (open.empty()) continue;
       Subset next;
-      for (const NfaEdge& edge : edges) {
-        if (edge.range.first <= borders[k] && borders[k] <= edge.range.last)
-          next.push_back(edge.target);
-      }
-      work_ += std::ssize(edges);
-      if (next.empty()) continue;
+      for (const RangeEdge& edge : open) next.push_back(edge.target);
       sort_unique(next);
       close(next, false, false);
       const int32_t target = state_number(std::move(next), false);
@@ -210,17 +233,31 @@ class Determinizer {
     }
   }
 
-  static void append(std::vector<StringLanguage::Edge>& edges, CharacterRange range,
-                     int32_t target) {
+  // Returns the edges of the nodes in a subset, in ascending order of their first characters.
+  std::vector<RangeEdge> edges_from(const Subset& subset) {
+    std::vector<RangeEdge> edges;
+    for (const int32_t node : subset) {
+      for (const NfaEdge& edge : nfa_.node(node).edges) {
+        if (!work(edge.set->size())) return edges;
+        for (const CharacterRange range : edge.set->ranges()) edges.push_back({range, edge.target});
+      }
+    }
+    std::ranges::sort(edges, {}, [](const RangeEdge& edge) { return edge.range.first; });
+    return edges;
+  }
+
+  void append(std::vector<StringLanguage::Edge>& edges, CharacterRange range, int32_t target) {
     if (!edges.empty() && edges.back().target == target &&
         edges.back().range.last + 1 == range.first) {
       edges.back().range.last = range.last;
     } else {
+      budget_.allocate(2 * sizeof(StringLanguage::Edge));
       edges.push_back({range, target});
     }
   }
 
   const Nfa& nfa_;
+  Budget& budget_;
   std::vector<int32_t> seen_;  // by node: the last round in which close() met it
   int32_t round_ = 0;
   int64_t work_ = 0;
@@ -260,32 +297,41 @@ Status refuse_lookaheads(const PatternNode& node) {
   return {};
 }
 
-Result<StringLanguage> language_of(PatternNode tree) {
+Result<StringLanguage> language_of(PatternNode tree, Budget& budget) {
   bool after_begin = false;
   std::vector<PatternNode> lookaheads;
   take_leading_lookaheads(tree, after_begin, lookaheads);
   NMM_TRY(refuse_lookaheads(tree));
-  const Nfa nfa(tree);
+  const Nfa nfa(tree, budget);
+  if (!budget.ok()) return budget.error();
   if (nfa.too_large()) return fail("its automaton would be too large");
-  NMM_ASSIGN(StringLanguage language, Determinizer(nfa).run());
+  NMM_ASSIGN(StringLanguage language, Determinizer(nfa, budget).run());
   for (PatternNode& lookahead : lookaheads) {
     PatternNode from_begin{PatternNode::Kind::kSequence, {}, {}, 0, {}};
     from_begin.children.push_back({PatternNode::Kind::kBegin, {}, {}, 0, {}});
     from_begin.children.push_back(std::move(lookahead.children.front()));
-    NMM_ASSIGN(StringLanguage ahead, language_of(std::move(from_begin)));
+    NMM_ASSIGN(StringLanguage ahead, language_of(std::move(from_begin), budget));
     if (lookahead.negative) {
-      NMM_ASSIGN(ahead, ahead.complement());
+      NMM_ASSIGN(ahead, ahead.complement(budget));
     }
-    NMM_ASSIGN(language, language.intersect(ahead));
+    NMM_ASSIGN(language, language.intersect(ahead, budget));
   }
   return language;
 }
 
 }  // namespace
 
+Result<StringLanguage> compile_pattern(std::string_view pattern, Budget& budget) {
+  Budget::Scratch scratch(budget);
+  NMM_ASSIGN(PatternNode tree, parse_pattern(pattern, budget));
+  NMM_ASSIGN(StringLanguage language, language_of(std::move(tree), budget));
+  scratch.keep(language.bytes());
+  return language;
+}
+
 Result<StringLanguage> compile_pattern(std::string_view pattern) {
-  NMM_ASSIGN(PatternNode tree, parse_pattern(pattern));
-  return language_of(std::move(tree));
+  Budget budget;
+  return compile_pattern(pattern, budget);
 }
 
 }  // namespace neuronmm::grammar

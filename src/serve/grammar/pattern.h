@@ -6,13 +6,16 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "serve/grammar/budget.h"
 #include "serve/grammar/string_language.h"
 
 namespace neuronmm::grammar {
 
 // Compiles a pattern in the syntax of pattern_syntax.h. Returns an error if the syntax is wrong or
-// not supported, or if the automaton would be larger than StringLanguage allows. The time is
-// bounded in all cases.
+// not supported, if the automaton would be larger than StringLanguage allows, or if the budget is
+// exceeded.
+Result<StringLanguage> compile_pattern(std::string_view pattern, Budget& budget);
+// Does the same with a budget of its own.
 Result<StringLanguage> compile_pattern(std::string_view pattern);
 
 }  // namespace neuronmm::grammar

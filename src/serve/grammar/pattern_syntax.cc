@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "serve/grammar/unicode_property.h"
 #include "text/unicode/utf8.h"
@@ -29,9 +30,12 @@ PatternNode character_node(CharacterSet set) {
   return {Kind::kCharacter, std::move(set), {}, 0, {}};
 }
 
+// A node is charged twice, because a growing vector has room for twice its items.
+constexpr int64_t kNodeBytes = 2 * sizeof(PatternNode);
+
 class PatternParser {
  public:
-  explicit PatternParser(std::string_view pattern) : pattern_(pattern) {}
+  PatternParser(std::string_view pattern, Budget& budget) : pattern_(pattern), budget_(budget) {}
 
   Result<PatternNode> run() {
     if (text::valid_utf8_length(pattern_) != std::ssize(pattern_)) return fail("it is not UTF-8");
@@ -59,12 +63,19 @@ class PatternParser {
   Error unsupported(std::string_view what) const {
     return fail("{} at byte {} is not supported", what, at_);
   }
+  // Charges a set, and `bytes` beside it.
+  Status charge(int64_t bytes, const CharacterSet& set) {
+    if (!budget_.allocate(bytes + set.size() * static_cast<int64_t>(sizeof(CharacterRange))))
+      return budget_.error();
+    return {};
+  }
 
   Result<PatternNode> alternatives() {
     if (++depth_ > kMaxGroupDepth) return fail("groups nest deeper than {}", kMaxGroupDepth);
     PatternNode node{Kind::kAlternatives, {}, {}, 0, {}};
     do {
       NMM_ASSIGN(PatternNode branch, sequence());
+      if (!budget_.allocate(kNodeBytes)) return budget_.error();
       node.children.push_back(std::move(branch));
     } while (take("|"));
     --depth_;
@@ -77,6 +88,7 @@ class PatternParser {
     PatternNode node{Kind::kSequence, {}, {}, 0, {}};
     while (!done() && peek() != '|' && peek() != ')') {
       NMM_ASSIGN(PatternNode item, term());
+      NMM_TRY(charge(kNodeBytes, item.set));
       node.children.push_back(std::move(item));
     }
     return node;
@@ -217,7 +229,9 @@ class PatternParser {
     if (end == std::string_view::npos) return fail("a property \\p{{ has no '}}'");
     const std::string_view name = pattern_.substr(at_, end - at_);
     at_ = end + 1;
-    return characters_with_property(name);
+    NMM_ASSIGN(const auto set, characters_with_property(name, budget_));
+    NMM_TRY(charge(0, *set));
+    return *set;
   }
 
   Result<char32_t> escaped_character() {
@@ -279,36 +293,42 @@ class PatternParser {
 
   Result<PatternNode> character_class() {
     const bool negated = take("^");
-    CharacterSet set;
+    std::vector<CharacterRange> ranges;
     while (!take("]")) {
       if (done()) return fail("a character class has no ']'");
-      NMM_TRY(class_item(set));
+      NMM_TRY(class_item(ranges));
     }
+    CharacterSet set = CharacterSet::of(std::move(ranges));
     return character_node(negated ? set.complement() : std::move(set));
   }
 
-  Status class_item(CharacterSet& set) {
+  Status class_item(std::vector<CharacterRange>& ranges) {
     NMM_ASSIGN(const CharacterSet first, class_atom());
+    NMM_TRY(add(first, ranges));
     const bool is_range = peek() == '-' && at_ + 1 < pattern_.size() && pattern_[at_ + 1] != ']';
-    if (!is_range) {
-      set.add(first);
-      return {};
-    }
+    if (!is_range) return {};
     ++at_;
     NMM_ASSIGN(const CharacterSet last, class_atom());
     const auto single = [](const CharacterSet& s) {
       return s.ranges().size() == 1 && s.ranges().front().first == s.ranges().front().last;
     };
     if (!single(first) || !single(last)) {  // as in "[\w-.]", where the hyphen is literal
-      set.add(first);
-      set.add(last);
-      set.add({'-', '-'});
-      return {};
+      ranges.push_back({'-', '-'});
+      return add(last, ranges);
     }
     const CharacterRange range = {first.ranges().front().first, last.ranges().front().first};
     if (range.first > range.last)
       return fail("a range of a character class is out of order before byte {}", at_);
-    set.add(range);
+    ranges.push_back(range);
+    return {};
+  }
+
+  // Adds a set to the ranges of a class. Sorting the ranges at the end of the class is charged,
+  // too.
+  Status add(const CharacterSet& set, std::vector<CharacterRange>& ranges) {
+    NMM_TRY(charge(2 * sizeof(CharacterRange), set));
+    if (!budget_.spend(20 * set.size())) return budget_.error();
+    ranges.insert(ranges.end(), set.ranges().begin(), set.ranges().end());
     return {};
   }
 
@@ -321,7 +341,8 @@ class PatternParser {
     return escaped_set();
   }
 
-  std::string_view pattern_;
+  const std::string_view pattern_;
+  Budget& budget_;
   size_t at_ = 0;
   int depth_ = 0;
   int lookaheads_ = 0;
@@ -329,6 +350,8 @@ class PatternParser {
 
 }  // namespace
 
-Result<PatternNode> parse_pattern(std::string_view pattern) { return PatternParser(pattern).run(); }
+Result<PatternNode> parse_pattern(std::string_view pattern, Budget& budget) {
+  return PatternParser(pattern, budget).run();
+}
 
 }  // namespace neuronmm::grammar

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/grammar/budget.h"
 #include "serve/grammar/character_set.h"
 
 namespace neuronmm::grammar {
@@ -32,7 +33,8 @@ struct PatternNode {
 };
 
 // Returns the tree of a pattern. Greedy and lazy repeats describe the same language and give the
-// same tree. Errors say what is wrong or not supported, and at which byte.
-Result<PatternNode> parse_pattern(std::string_view pattern);
+// same tree. Errors say what is wrong or not supported, and at which byte, or that the budget is
+// exceeded.
+Result<PatternNode> parse_pattern(std::string_view pattern, Budget& budget);
 
 }  // namespace neuronmm::grammar

@@ -47,6 +47,8 @@ StackSetId StackSets::unite(StackSetId a, StackSetId b) {
   if (a > b) std::swap(a, b);
   const uint64_t key = static_cast<uint64_t>(a) << 32 | static_cast<uint32_t>(b);
   if (const auto found = unions_.find(key); found != unions_.end()) return found->second;
+  spend(std::ssize(frames(a)) + std::ssize(frames(b)));
+  if (exceeds_work_limit()) return a;
   const std::vector<Frame> left = frames(a), right = frames(b);
   std::vector<Frame> frames;
   for (size_t i = 0, k = 0; i < left.size() || k < right.size();) {
@@ -59,6 +61,7 @@ StackSetId StackSets::unite(StackSetId a, StackSetId b) {
       ++i, ++k;
     }
   }
+  if (exceeds_work_limit()) return a;
   const StackSetId id = intern(std::move(frames), has_empty_stack(a) || has_empty_stack(b));
   unions_.emplace(key, id);
   bytes_ += kBytesPerEntry / 2;

@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -31,7 +32,15 @@ class StackSets {
   // Returns the set with these frames, which must be sorted by position without duplicates. The set
   // also holds the empty stack if `has_empty_stack` is true.
   StackSetId intern(std::vector<Frame> frames, bool has_empty_stack);
+  // Returns a set of both, which is wrong if exceeds_work_limit() returns true afterwards.
   StackSetId unite(StackSetId a, StackSetId b);
+
+  // Work is counted in stacks that are looked at, about 0.1 us each. limit_work() sets how much may
+  // follow until the next call.
+  void limit_work(int64_t more) { work_limit_ = work_ + more; }
+  void spend(int64_t work) { work_ += work; }
+  bool exceeds_work_limit() const { return work_ > work_limit_; }
+  int64_t work() const { return work_; }
 
   const std::vector<Frame>& frames(StackSetId id) const { return at(id).frames; }
   bool has_empty_stack(StackSetId id) const { return at(id).has_empty_stack; }
@@ -49,7 +58,8 @@ class StackSets {
   std::vector<Entry> entries_;
   std::unordered_multimap<uint64_t, StackSetId> by_hash_;
   std::unordered_map<uint64_t, StackSetId> unions_;
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, work_ = 0;
+  int64_t work_limit_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace neuronmm::grammar

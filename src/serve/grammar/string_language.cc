@@ -12,6 +12,12 @@ namespace {
 
 constexpr int32_t kDead = -1;
 
+// The memory of a state and of an edge of an automaton that is being built, with their shares of
+// growing vectors and of the tables of removed edges. Assumed.
+constexpr int64_t kStateBytes = 160, kEdgeBytes = 2 * sizeof(StringLanguage::Edge) + 8;
+// The steps that finding the target of a range of characters takes.
+constexpr int64_t kStepsPerRange = 8;
+
 int32_t step(const StringLanguage::State& state, char32_t character) {
   const auto edge =
       std::upper_bound(state.edges.begin(), state.edges.end(), character,
@@ -45,8 +51,8 @@ class Product {
   using Pair = std::pair<int32_t, int32_t>;
   using Accepting = std::function<bool(bool, bool)>;
 
-  Product(const StringLanguage& a, const StringLanguage& b, Accepting accepting)
-      : a_(a.states()), b_(b.states()), accepting_(std::move(accepting)) {}
+  Product(const StringLanguage& a, const StringLanguage& b, Accepting accepting, Budget& budget)
+      : a_(a.states()), b_(b.states()), accepting_(std::move(accepting)), budget_(budget) {}
 
   Result<StringLanguage> run() {
     (void)state_number({0, 0});
@@ -54,6 +60,7 @@ class Product {
     for (size_t i = 0; i < pairs_.size(); ++i) {
       expand(i);
       edges += std::ssize(states_[i].edges);
+      if (!budget_.ok()) return budget_.error();
       if (std::ssize(pairs_) > StringLanguage::kMaxStates || edges > StringLanguage::kMaxEdges)
         return StringLanguage::too_many_states();
     }
@@ -69,6 +76,7 @@ class Product {
   int32_t state_number(Pair pair) {
     const auto [found, is_new] = numbers_.emplace(pair, static_cast<int32_t>(pairs_.size()));
     if (is_new) {
+      budget_.allocate(kStateBytes);
       pairs_.push_back(pair);
       const auto *a = state(a_, pair.first), *b = state(b_, pair.second);
       const bool accepting = accepting_(a != nullptr && a->accepting, b != nullptr && b->accepting);
@@ -81,6 +89,7 @@ class Product {
     const auto *a = state(a_, pairs_[i].first), *b = state(b_, pairs_[i].second);
     const bool needs_both = !accepting_(true, false) && !accepting_(false, true);
     const std::vector<char32_t> at = borders(a, b);
+    budget_.spend(kStepsPerRange * std::ssize(at));
     for (size_t k = 0; k + 1 < at.size(); ++k) {
       const Pair target = {a == nullptr ? kDead : step(*a, at[k]),
                            b == nullptr ? kDead : step(*b, at[k])};
@@ -91,15 +100,17 @@ class Product {
     }
   }
 
-  static void add_characters(StringLanguage::State& from, CharacterRange range, int32_t target) {
+  void add_characters(StringLanguage::State& from, CharacterRange range, int32_t target) {
     const CharacterSet parts = {range};  // leaves out surrogates
     for (const CharacterRange part : parts.ranges()) {
+      budget_.allocate(kEdgeBytes);
       from.edges.push_back({part, target});
     }
   }
 
   const std::vector<StringLanguage::State>&a_, &b_;
   const Accepting accepting_;
+  Budget& budget_;
   std::map<Pair, int32_t> numbers_;
   std::vector<Pair> pairs_;
   std::vector<StringLanguage::State> states_;
@@ -124,10 +135,12 @@ Error StringLanguage::too_many_states() {
 
 StringLanguage StringLanguage::any() { return StringLanguage({State{edges_of_all(0), true}}); }
 
-Result<StringLanguage> StringLanguage::of_length(int64_t minimum, std::optional<int64_t> maximum) {
+Result<StringLanguage> StringLanguage::of_length(int64_t minimum, std::optional<int64_t> maximum,
+                                                 Budget& budget) {
   // If there is a maximum, the last state is the dead state of longer strings.
   const int64_t last = maximum ? *maximum + 1 : minimum;
   if (last > kMaxStates) return too_many_states();
+  if (!budget.allocate((last + 1) * (kStateBytes + 2 * kEdgeBytes))) return budget.error();
   std::vector<State> states(static_cast<size_t>(last) + 1);
   for (int64_t i = 0; i <= last; ++i) {
     State& state = states[static_cast<size_t>(i)];
@@ -137,7 +150,8 @@ Result<StringLanguage> StringLanguage::of_length(int64_t minimum, std::optional<
   return StringLanguage(std::move(states));
 }
 
-Result<StringLanguage> StringLanguage::of_strings(const std::set<std::string>& strings) {
+Result<StringLanguage> StringLanguage::of_strings(const std::set<std::string>& strings,
+                                                  Budget& budget) {
   std::vector<State> states(1);
   for (const std::string& string : strings) {
     size_t at = 0;
@@ -150,26 +164,35 @@ Result<StringLanguage> StringLanguage::of_strings(const std::set<std::string>& s
         edges.push_back({{read.code_point, read.code_point}, static_cast<int32_t>(states.size())});
         at = states.size();
         states.emplace_back();
+        budget.allocate(kStateBytes + kEdgeBytes);
       } else {
         at = static_cast<size_t>(edges.back().target);
       }
       if (std::ssize(states) > kMaxEdges) return too_many_states();
     }
+    if (!budget.spend(1 + std::ssize(string))) return budget.error();
     states[at].accepting = true;
   }
   return StringLanguage(std::move(states));
 }
 
-Result<StringLanguage> StringLanguage::intersect(const StringLanguage& other) const {
-  return Product(*this, other, [](bool a, bool b) { return a && b; }).run();
+Result<StringLanguage> StringLanguage::intersect(const StringLanguage& other,
+                                                 Budget& budget) const {
+  return Product(
+             *this, other, [](bool a, bool b) { return a && b; }, budget)
+      .run();
 }
 
-Result<StringLanguage> StringLanguage::unite(const StringLanguage& other) const {
-  return Product(*this, other, [](bool a, bool b) { return a || b; }).run();
+Result<StringLanguage> StringLanguage::unite(const StringLanguage& other, Budget& budget) const {
+  return Product(
+             *this, other, [](bool a, bool b) { return a || b; }, budget)
+      .run();
 }
 
-Result<StringLanguage> StringLanguage::complement() const {
-  return Product(any(), *this, [](bool a, bool b) { return a && !b; }).run();
+Result<StringLanguage> StringLanguage::complement(Budget& budget) const {
+  return Product(
+             any(), *this, [](bool a, bool b) { return a && !b; }, budget)
+      .run();
 }
 
 bool StringLanguage::accepts(std::string_view utf8) const {
@@ -184,13 +207,27 @@ bool StringLanguage::accepts(std::string_view utf8) const {
   return states_[static_cast<size_t>(at)].accepting;
 }
 
+int64_t StringLanguage::bytes() const {
+  int64_t sum = std::ssize(states_) * static_cast<int64_t>(sizeof(State));
+  for (const State& state : states_)
+    sum += static_cast<int64_t>(state.edges.capacity() * sizeof(Edge));
+  return sum;
+}
+
+// The sources of each state are one list after the other in an array.
 void StringLanguage::trim() {
-  std::vector<std::vector<int32_t>> sources(states_.size());
+  std::vector<int32_t> ends(states_.size() + 1);  // by state: where the list of its sources ends
+  for (const State& state : states_) {
+    for (const Edge& edge : state.edges) ++ends[static_cast<size_t>(edge.target) + 1];
+  }
+  for (size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];
+  std::vector<int32_t> sources(static_cast<size_t>(ends.back()));
   std::vector<int32_t> queue;
   std::vector<bool> lives(states_.size());
   for (size_t i = 0; i < states_.size(); ++i) {
     for (const Edge& edge : states_[i].edges)
-      sources[static_cast<size_t>(edge.target)].push_back(static_cast<int32_t>(i));
+      sources[static_cast<size_t>(ends[static_cast<size_t>(edge.target)]++)] =
+          static_cast<int32_t>(i);
     if (!states_[i].accepting) continue;
     lives[i] = true;
     queue.push_back(static_cast<int32_t>(i));
@@ -198,10 +235,12 @@ void StringLanguage::trim() {
   while (!queue.empty()) {
     const auto at = static_cast<size_t>(queue.back());
     queue.pop_back();
-    for (const int32_t source : sources[at]) {
-      if (lives[static_cast<size_t>(source)]) continue;
-      lives[static_cast<size_t>(source)] = true;
-      queue.push_back(source);
+    for (auto i = static_cast<size_t>(at == 0 ? 0 : ends[at - 1]);
+         i < static_cast<size_t>(ends[at]); ++i) {
+      const auto source = static_cast<size_t>(sources[i]);
+      if (lives[source]) continue;
+      lives[source] = true;
+      queue.push_back(static_cast<int32_t>(source));
     }
   }
   for (State& state : states_) {

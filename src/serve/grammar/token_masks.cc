@@ -5,12 +5,26 @@
 
 namespace neuronmm::grammar {
 
+namespace {
+
+// Steps of a budget per unit of Automaton::work().
+constexpr int64_t kStepsPerWork = 10;
+// The memory of an automaton's tables, for each position of its grammar.
+constexpr int64_t kTableBytesPerPosition = 10;
+
+int64_t bytes_of(const Grammar& grammar) {
+  return grammar.bytes() + grammar.positions() * kTableBytesPerPosition;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<TokenMasks>> TokenMasks::make(
-    CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary, int64_t max_bytes) {
+    CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary, int64_t max_bytes,
+    Budget* budget) {
+  Budget own;
   std::shared_ptr<TokenMasks> masks(
       new TokenMasks(std::move(grammar), std::move(vocabulary), max_bytes));
-  if (masks->automaton_->empty())
-    return fail("the grammar asks for bytes that no token of the vocabulary spells");
+  NMM_TRY(masks->prepare(budget == nullptr ? own : *budget));
   return masks;
 }
 
@@ -19,44 +33,69 @@ TokenMasks::TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocab
     : grammar_(std::move(grammar)),
       vocabulary_(std::move(vocabulary)),
       max_bytes_(max_bytes),
-      automaton_(std::make_unique<Automaton>(grammar_.grammar, vocabulary_->bytes())) {}
+      grammar_bytes_(bytes_of(grammar_.grammar)),
+      automaton_(std::make_shared<Automaton>(grammar_.grammar, vocabulary_->bytes())) {}
+
+Status TokenMasks::prepare(Budget& budget) {
+  if (automaton_->work() > Automaton::kMaxStepWork)
+    return fail("too many alternatives may begin the answer: more than {} must be looked at",
+                Automaton::kMaxStepWork);
+  if (automaton_->empty())
+    return fail("the grammar asks for bytes that no token of the vocabulary spells");
+  Mask& mask = masks_[automaton_->start()];
+  mask.words.resize(vocabulary_->mask_words());
+  while (!vocabulary_->is_done(mask.progress)) {
+    const int64_t bytes = automaton_->bytes();
+    const int64_t work = vocabulary_->allow(*automaton_, automaton_->start(), mask.words,
+                                            mask.progress, vocabulary_->usual_work());
+    budget.allocate(automaton_->bytes() - bytes);
+    if (!budget.spend(kStepsPerWork * work)) return budget.error();
+  }
+  update_bytes();
+  return {};
+}
 
 TokenMasks::AnswerState TokenMasks::start() {
   const std::scoped_lock lock(mutex_);
-  return {automaton_->start(), generation_};
+  return {automaton_->start(), automaton_};
 }
 
-void TokenMasks::update_state(AnswerState& answer, std::string_view text) {
-  if (answer.generation == generation_) return;
-  answer = {automaton_->step(automaton_->start(), text), generation_};
+void TokenMasks::update_state(AnswerState& answer) {
+  if (answer.automaton == automaton_) return;
+  answer = {automaton_->adopt(*answer.automaton, answer.state), automaton_};
+}
+
+void TokenMasks::update_bytes() {
+  const auto mask_bytes = static_cast<int64_t>(vocabulary_->mask_words() * sizeof(uint64_t));
+  bytes_of_states_ = automaton_->bytes() + std::ssize(masks_) * mask_bytes;
 }
 
 void TokenMasks::clear_if_full() {
-  const int64_t mask_bytes =
-      std::ssize(masks_) * static_cast<int64_t>(vocabulary_->mask_words() * sizeof(uint64_t));
-  if (automaton_->bytes() + mask_bytes <= max_bytes_) return;
-  automaton_ = std::make_unique<Automaton>(grammar_.grammar, vocabulary_->bytes());
+  update_bytes();
+  if (bytes_of_states_ <= max_bytes_) return;
+  automaton_ = automaton_->fresh();
   masks_.clear();
-  ++generation_;
 }
 
-void TokenMasks::allowed(AnswerState& answer, std::string_view text, std::span<uint64_t> mask) {
+int64_t TokenMasks::allowed(AnswerState& answer, std::span<uint64_t> mask, int64_t max_work) {
   const std::scoped_lock lock(mutex_);
   clear_if_full();
-  update_state(answer, text);
+  update_state(answer);
   const auto [found, is_new] = masks_.try_emplace(answer.state);
-  if (is_new) {
-    found->second.resize(vocabulary_->mask_words());
-    vocabulary_->allow(*automaton_, answer.state, found->second);
-  }
-  const auto end = std::copy(found->second.begin(), found->second.end(), mask.begin());
+  auto& [words, progress] = found->second;
+  if (is_new) words.resize(vocabulary_->mask_words());
+  int64_t work = 0;
+  if (!vocabulary_->is_done(progress))
+    work = vocabulary_->allow(*automaton_, answer.state, words, progress, max_work);
+  const auto end = std::copy(words.begin(), words.end(), mask.begin());
   std::fill(end, mask.end(), 0);
+  return work;
 }
 
-void TokenMasks::forbid_repeats(AnswerState& answer, std::string_view text,
-                                const UniqueStrings& strings, std::span<uint64_t> mask) {
+void TokenMasks::forbid_repeats(AnswerState& answer, const UniqueStrings& strings,
+                                std::span<uint64_t> mask) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer, text);
+  update_state(answer);
   for (const text::TokenId token : vocabulary_->tokens_with_quote()) {
     uint64_t& word = mask[static_cast<size_t>(token) / 64];
     const uint64_t bit = uint64_t{1} << (static_cast<size_t>(token) % 64);
@@ -69,22 +108,22 @@ void TokenMasks::forbid_repeats(AnswerState& answer, std::string_view text,
   }
 }
 
-void TokenMasks::advance(AnswerState& answer, std::string_view text, std::string_view more) {
+void TokenMasks::advance(AnswerState& answer, std::string_view more) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer, text);
+  update_state(answer);
   answer.state = automaton_->step(answer.state, more);
   NMM_CHECK(answer.state != Automaton::kDead);
 }
 
-bool TokenMasks::is_complete(AnswerState& answer, std::string_view text) {
+bool TokenMasks::is_complete(AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer, text);
+  update_state(answer);
   return automaton_->is_complete(answer.state);
 }
 
-bool TokenMasks::is_final(AnswerState& answer, std::string_view text) {
+bool TokenMasks::is_final(AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer, text);
+  update_state(answer);
   return automaton_->is_final(answer.state);
 }
 

@@ -2,7 +2,11 @@
 // The masks of a grammar: for each state of its automaton, which tokens may come next. A mask is
 // computed when its state is first asked for, and then kept for all answers of the grammar. Matcher
 // (matcher.h) is the user. All functions may be called from any thread.
+//
+// The engine waits while a mask is computed, so the work for one mask is limited. A mask that takes
+// more lacks some tokens at first, and is completed when its state is asked for again.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -24,51 +28,64 @@ class TokenMasks {
  public:
   static constexpr int64_t kDefaultBytes = int64_t{64} << 20;
 
-  // The state that an answer has reached. When states are forgotten, a new generation begins and
-  // their numbers become invalid. The answer is then read again from its start.
+  // The state that an answer has reached, in the automaton that has it. If states are forgotten, a
+  // new automaton takes the place of the old one, and the answer's state is carried over when it is
+  // used next.
   struct AnswerState {
     StateId state = Automaton::kDead;
-    uint64_t generation = 0;
+    std::shared_ptr<Automaton> automaton = nullptr;
   };
 
-  // Returns an error if the vocabulary's tokens spell no text of the grammar. If states and masks
-  // take more than `max_bytes`, all are forgotten and computed again when they are needed.
+  // Returns an error if the vocabulary's tokens spell no text of the grammar, or if the budget does
+  // not suffice for the first mask. If states and masks take more than `max_bytes`, all are
+  // forgotten and computed again when they are needed.
   static Result<std::shared_ptr<TokenMasks>> make(CompiledGrammar grammar,
                                                   std::shared_ptr<const TokenVocabulary> vocabulary,
-                                                  int64_t max_bytes = kDefaultBytes);
+                                                  int64_t max_bytes = kDefaultBytes,
+                                                  Budget* budget = nullptr);
 
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<std::string>& notes() const { return grammar_.notes; }
+  // Returns an estimate of the memory in use, in bytes, and the part of it that never changes. They
+  // do not wait for a mask that is being computed.
+  int64_t bytes() const { return grammar_bytes_ + bytes_of_states_; }
+  int64_t grammar_bytes() const { return grammar_bytes_; }
 
   AnswerState start();
-  // In the functions below, `text` is the answer up to `place`. They replace a place of an earlier
-  // generation by the same place of the present one.
-
   // Sets the bits of the tokens that may come next and clears all others. Tokens that end an answer
-  // are left out. `mask` has at least vocabulary().mask_words() words.
-  void allowed(AnswerState& answer, std::string_view text, std::span<uint64_t> mask);
-  // Moves `place` past `more`, which must be allowed.
-  void advance(AnswerState& answer, std::string_view text, std::string_view more);
+  // are left out. `mask` has at least vocabulary().mask_words() words. Works at most about
+  // `max_work`, in the unit of Automaton::work(), and returns how much it was.
+  int64_t allowed(AnswerState& answer, std::span<uint64_t> mask, int64_t max_work);
+  // Moves the answer past `more`, which must be allowed.
+  void advance(AnswerState& answer, std::string_view more);
   bool has_unique_strings() const { return grammar_.grammar.has_unique_marks(); }
   // Clears the bits of tokens that would repeat a string that must be unique in its array.
-  void forbid_repeats(AnswerState& answer, std::string_view text, const UniqueStrings& strings,
-                      std::span<uint64_t> mask);
-  bool is_complete(AnswerState& answer, std::string_view text);
-  bool is_final(AnswerState& answer, std::string_view text);
+  void forbid_repeats(AnswerState& answer, const UniqueStrings& strings, std::span<uint64_t> mask);
+  bool is_complete(AnswerState& answer);
+  bool is_final(AnswerState& answer);
 
  private:
+  struct Mask {
+    std::vector<uint64_t> words;
+    TokenVocabulary::Progress progress;
+  };
+
   TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
              int64_t max_bytes);
-  void update_state(AnswerState& answer, std::string_view text);
+  // Computes the first mask, before an engine has to wait for it.
+  Status prepare(Budget& budget);
+  // Makes the answer's automaton the present one.
+  void update_state(AnswerState& answer);
+  void update_bytes();
   void clear_if_full();
 
   const CompiledGrammar grammar_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
-  const int64_t max_bytes_;
+  const int64_t max_bytes_, grammar_bytes_;
+  std::atomic<int64_t> bytes_of_states_ = 0;
   std::mutex mutex_;
-  std::unique_ptr<Automaton> automaton_;
-  std::unordered_map<StateId, std::vector<uint64_t>> masks_;
-  uint64_t generation_ = 1;
+  std::shared_ptr<Automaton> automaton_;
+  std::unordered_map<StateId, Mask> masks_;
 };
 
 }  // namespace neuronmm::grammar

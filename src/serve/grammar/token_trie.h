@@ -3,6 +3,7 @@
 // TokenVocabulary (token_vocabulary.h) uses it to compute masks.
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,8 +21,18 @@ class TokenTrie {
   // characters, all these tokens are allowed without reading them.
   TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens, bool plain);
 
-  // Sets the bits of the tokens that the automaton can read from `state`.
-  void allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
+  // A walk through the tree, which can be interrupted.
+  struct Walk {
+    uint32_t next = 0;            // the next node
+    std::vector<StateId> states;  // by depth: the states after the texts of the nodes above it
+  };
+
+  // Sets the bits of the tokens that the automaton can read from `state`, from walk.next on. Stops
+  // after about `max_work`. Returns the work in the unit of Automaton::work().
+  int64_t allow(Automaton& automaton, StateId state, std::span<uint64_t> mask, Walk& walk,
+                int64_t max_work) const;
+  bool is_done(const Walk& walk) const { return walk.next >= nodes_.size(); }
+  int64_t nodes() const { return std::ssize(nodes_); }
 
  private:
   struct Node {

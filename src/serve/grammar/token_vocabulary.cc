@@ -64,7 +64,10 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
   for (size_t id = 0; id < texts_.size(); ++id) {
     if (texts_[id].find('"') != std::string::npos)
       tokens_with_quote_.push_back(static_cast<text::TokenId>(id));
-    if (texts_[id].size() == 1) bytes_.set(static_cast<uint8_t>(texts_[id][0]));
+    if (texts_[id].size() == 1) {
+      bytes_.set(static_cast<uint8_t>(texts_[id][0]));
+      tokens_of_one_byte_.push_back(static_cast<text::TokenId>(id));
+    }
     if (texts_[id].empty() || !is_plain(texts_[id])) continue;
     plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
     plain_lengths_.emplace_back(characters(texts_[id]), static_cast<text::TokenId>(id));
@@ -76,12 +79,14 @@ bool TokenVocabulary::is_stop(text::TokenId id) const {
   return std::find(stop_tokens_.begin(), stop_tokens_.end(), id) != stop_tokens_.end();
 }
 
-bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state,
-                                  std::span<uint64_t> mask) const {
+bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state, std::span<uint64_t> mask,
+                                  int64_t max_work) const {
+  const int64_t before = automaton.work();
   const size_t longest = plain_lengths_.empty() ? 0 : plain_lengths_.back().first;
   size_t capacity = 0;  // the largest number of characters that can come, as far as it matters
   for (StateId at = state; capacity < longest; ++capacity) {
     const StateId after = automaton.state_after_any_plain_character(at);
+    if (automaton.work() - before > max_work) return false;
     if (after == Automaton::kDead && (capacity == 0 || automaton.reads_plain_text(at)))
       return false;
     if (after == Automaton::kDead) break;
@@ -97,12 +102,41 @@ bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state,
   return true;
 }
 
-void TokenVocabulary::allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const {
-  if (!allow_plain(automaton, state, mask)) {
-    std::fill(mask.begin(), mask.end(), 0);
-    plain_.allow(automaton, state, mask);
+// Reads the tokens of one byte. Stops early if their steps take much work, but hardly before one of
+// them can be read.
+void TokenVocabulary::allow_bytes(Automaton& automaton, StateId state,
+                                  std::span<uint64_t> mask) const {
+  constexpr int64_t kMostSteps = 4;  // of the largest work each
+  const int64_t before = automaton.work();
+  bool any = false;
+  for (const text::TokenId token : tokens_of_one_byte_) {
+    const int64_t work = automaton.work() - before;
+    if (work > (any ? 1 : kMostSteps) * Automaton::kMaxStepWork) return;
+    const auto byte = static_cast<uint8_t>(text(token)[0]);
+    const auto id = static_cast<uint32_t>(token);
+    if (automaton.step(state, byte) == Automaton::kDead) continue;
+    mask[id / 64] |= uint64_t{1} << (id % 64);
+    any = true;
   }
-  others_.allow(automaton, state, mask);
+}
+
+int64_t TokenVocabulary::allow(Automaton& automaton, StateId state, std::span<uint64_t> mask,
+                               Progress& progress, int64_t max_work) const {
+  const int64_t before = automaton.work();
+  if (!progress.has_bytes) {
+    progress.has_plain = allow_plain(automaton, state, mask, max_work);
+    allow_bytes(automaton, state, mask);
+    progress.has_bytes = true;
+  }
+  int64_t work = automaton.work() - before;
+  if (!progress.has_plain)
+    work += plain_.allow(automaton, state, mask, progress.plain, max_work - work);
+  return work + others_.allow(automaton, state, mask, progress.others, max_work - work);
+}
+
+// A walk visits all nodes at most. Measured: known steps take an eighth of a unit.
+int64_t TokenVocabulary::usual_work() const {
+  return 1000 + (plain_.nodes() + others_.nodes()) / 8;
 }
 
 }  // namespace neuronmm::grammar

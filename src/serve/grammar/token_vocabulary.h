@@ -36,16 +36,36 @@ class TokenVocabulary {
   // any place. An automaton that reads only these bytes thus never comes to a dead end.
   const ByteSet& bytes() const { return bytes_; }
 
-  // Sets the bits of the tokens that can come at `state`, and clears all others.
-  void allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
+  // How far the mask of a state is computed.
+  struct Progress {
+    bool has_plain = false;  // the plain tokens were allowed without reading them
+    bool has_bytes = false;  // the tokens of one byte were read first
+    TokenTrie::Walk plain, others;
+  };
+
+  // Sets the bits of the tokens that can come at `state`, going on after `progress`. At first, the
+  // mask must be clear. Stops after about `max_work`. The mask then lacks some tokens, but every
+  // text can still be spelled with tokens of one byte. Returns the work in the unit of
+  // Automaton::work().
+  int64_t allow(Automaton& automaton, StateId state, std::span<uint64_t> mask, Progress& progress,
+                int64_t max_work) const;
+  // Returns whether the mask is complete.
+  bool is_done(const Progress& progress) const {
+    return (progress.has_plain || plain_.is_done(progress.plain)) &&
+           others_.is_done(progress.others);
+  }
+  // Returns how much work a mask takes if the automaton knows all its steps.
+  int64_t usual_work() const;
 
  private:
   std::vector<std::string> texts_;
-  std::vector<text::TokenId> stop_tokens_, tokens_with_quote_;
+  std::vector<text::TokenId> stop_tokens_, tokens_with_quote_, tokens_of_one_byte_;
   ByteSet bytes_;
   // Fills the mask with the plain tokens that can come, if `state` is inside a string of any
-  // characters. Otherwise returns false.
-  bool allow_plain(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
+  // characters. Otherwise, or if that takes more than `max_work`, returns false.
+  bool allow_plain(Automaton& automaton, StateId state, std::span<uint64_t> mask,
+                   int64_t max_work) const;
+  void allow_bytes(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
 
   // Plain tokens, whose characters a JSON string may contain unescaped, and all other tokens. Most
   // tokens are plain. Inside a string of any characters, only the number of their characters

@@ -35,10 +35,10 @@ class HttpConnection : public ClientSocket<Stream> {
  public:
   // `peer` is the address at the other end, and `owner` the client that it stands for. `owner` is
   // empty for a trusted proxy, whose requests come from many clients.
-  HttpConnection(Stream stream, ServerState& state, WorkPool& pool, std::string peer,
+  HttpConnection(Stream stream, ServerState& state, WorkPools& pools, std::string peer,
                  std::string owner)
       : Base(std::move(stream), state),
-        pool_(pool),
+        pools_(pools),
         peer_(std::move(peer)),
         owner_(std::move(owner)),
         client_(owner_) {
@@ -361,28 +361,28 @@ class HttpConnection : public ClientSocket<Stream> {
     co_await send(std::move(reply));
   }
 
-  // Calls work() on a thread of the pool and returns its value, or nothing if the client leaves
+  // Calls work() on a thread of a pool and returns its value, or nothing if the client leaves
   // first. With `until_eof`, a client that only stops sending counts as one that has left. An
   // exception of work() is thrown here.
   template <typename Work>
-  Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(size_t body_bytes, Work work,
-                                                              bool until_eof) {
+  Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(WorkPool& pool, size_t body_bytes,
+                                                              Work work, bool until_eof) {
     using Value = std::invoke_result_t<Work>;
     auto result = std::make_shared<PoolResult<Value>>();
-    pool_.post(client_, body_bytes,
-               [result, work = std::move(work), executor = stream_.get_executor(), this,
-                weak = this->weak_from_this()]() mutable {
-                 if (weak.expired()) return;  // the client has left while the work waited
-                 try {
-                   result->value.emplace(work());
-                 } catch (...) {
-                   result->thrown = std::current_exception();
-                 }
-                 result->is_done = true;
-                 post_or_leave_to_tick(executor, [this, weak] {
-                   if (const auto self = weak.lock()) wake();
-                 });
-               });
+    pool.post(client_, body_bytes,
+              [result, work = std::move(work), executor = stream_.get_executor(), this,
+               weak = this->weak_from_this()]() mutable {
+                if (weak.expired()) return;  // the client has left while the work waited
+                try {
+                  result->value.emplace(work());
+                } catch (...) {
+                  result->thrown = std::current_exception();
+                }
+                result->is_done = true;
+                post_or_leave_to_tick(executor, [this, weak] {
+                  if (const auto self = weak.lock()) wake();
+                });
+              });
     while (!result->is_done && !gone_ && !(until_eof && eof_)) co_await wait();
     std::optional<Value> value;
     if (result->is_done && result->thrown) std::rethrow_exception(result->thrown);
@@ -401,7 +401,8 @@ class HttpConnection : public ClientSocket<Stream> {
                  body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
       return service->run_tokenizer_task(task, body);
     };
-    auto text = co_await run_in_pool(body_bytes, std::move(work), /*until_eof=*/false);
+    auto text =
+        co_await run_in_pool(pools_.requests, body_bytes, std::move(work), /*until_eof=*/false);
     if (!text) co_return reply;  // nobody is left to read it
     if (text->ok()) {
       reply.body = std::move(**text);
@@ -424,7 +425,14 @@ class HttpConnection : public ClientSocket<Stream> {
     auto work = [generation, queue, api, body = std::move(parser_->get().body())] {
       return generation->begin(api, body, queue);
     };
-    auto started = co_await run_in_pool(body_bytes, std::move(work), /*until_eof=*/true);
+    auto started = co_await run_in_pool(pools_.requests, body_bytes, std::move(work),
+                                        /*until_eof=*/true);
+    if (started && started->ok() && (*started)->unfinished) {
+      // g++ 12 destroys a lambda twice that is made within a co_await expression.
+      auto finish = [generation] { return generation->finish(); };
+      started = co_await run_in_pool(pools_.large_formats, /*body_bytes=*/0, std::move(finish),
+                                     /*until_eof=*/true);
+    }
     if (!started) {
       generation->abandon();
       keep_alive_ = false;
@@ -580,7 +588,7 @@ class HttpConnection : public ClientSocket<Stream> {
     std::atomic<int64_t>& count_;
   };
 
-  WorkPool& pool_;
+  WorkPools& pools_;
   std::optional<Parser> parser_;
   error_code parse_error_;
   std::string_view fault_;       // a fault that parser_ does not report

@@ -60,12 +60,7 @@ ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std:
                            : api == GenerationApi::kResponses         ? prepare_responses_api
                            : api == GenerationApi::kAnthropicMessages ? prepare_anthropic
                                                                       : prepare_text_completion;
-  auto prepared = prepare_api(parts_.model, body, context);
-  if (!prepared.ok()) return prepared;
-  NMM_ASSIGN(auto constraint, structured_output_compiler_.compile(prepared->structured_output));
-  for (Request& request : prepared->requests) request.make_constraint = constraint.make;
-  prepared->schema_notes = std::move(constraint.notes);
-  return prepared;
+  return prepare_api(parts_.model, body, context);
 }
 
 ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api,
@@ -75,10 +70,29 @@ ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api
     const std::lock_guard lock(mutex_);
     if (abandoned_) return internal_error("the client has gone");
   }
-  NMM_ASSIGN(PreparedGeneration prepared, service_->prepare(api, body, std::move(sink)));
-  StartedGeneration started{prepared.stream,
-                            api == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
-                            prepared.unknown_fields, prepared.schema_notes, nullptr};
+  api_ = api;
+  NMM_ASSIGN(prepared_, service_->prepare(api, body, std::move(sink)));
+  return compile_and_submit(Effort::kQuick);
+}
+
+ApiResult<StartedGeneration> RunningGeneration::compile_and_submit(Effort effort) {
+  NMM_ASSIGN(auto constraint, service_->structured_output_compiler_.compile(
+                                  prepared_->structured_output, client_, effort, abandoned_));
+  if (!constraint) {
+    StartedGeneration unfinished;
+    unfinished.unfinished = true;
+    return unfinished;
+  }
+  PreparedGeneration prepared = std::move(*prepared_);
+  prepared_.reset();
+  for (Request& request : prepared.requests) request.make_constraint = constraint->make;
+  prepared.schema_notes = std::move(constraint->notes);
+  StartedGeneration started{
+      .stream = prepared.stream,
+      .ping = api_ == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
+      .unknown_fields = prepared.unknown_fields,
+      .schema_notes = prepared.schema_notes,
+      .predicted = nullptr};
   const ServiceParts& parts = service_->parts_;
   if (parts.device_clock) started.predicted = std::make_shared<PredictedTimes>();
   for (Request& request : prepared.requests) {
@@ -106,8 +120,17 @@ ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api
 
 ApiResult<StartedGeneration> RunningGeneration::begin(GenerationApi api, std::string_view body,
                                                       std::shared_ptr<ResponseSink> sink) {
+  return without_exceptions([&] { return begin_or_throw(api, body, std::move(sink)); });
+}
+
+ApiResult<StartedGeneration> RunningGeneration::finish() {
+  return without_exceptions([&] { return compile_and_submit(Effort::kFull); });
+}
+
+template <typename Work>
+ApiResult<StartedGeneration> RunningGeneration::without_exceptions(const Work& work) {
   try {
-    return begin_or_throw(api, body, std::move(sink));
+    return work();
   } catch (const std::exception& error) {
     abandon();
     return error_of(error);

@@ -8,10 +8,12 @@
 // request and for a model that is not served, 5xx or 429 if the engine takes no more, and 500 for
 // exceptions such as a lack of memory.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +45,8 @@ enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens 
 
 // Facts about an accepted answer that the HTTP side needs.
 struct StartedGeneration {
+  // Whether the request is not submitted yet: RunningGeneration::finish() has to be called.
+  bool unfinished = false;
   bool stream = false;
   // The event that keeps a stream alive while the client waits long for the next one.
   std::string_view ping = kPingEvent;
@@ -63,6 +67,9 @@ class GenerationService {
   const std::string& device() const { return parts_.device; }
   Engine& engine() const { return *parts_.engine; }
   Metrics& metrics() { return metrics_; }
+
+  // Ends the compilation of output formats, which are refused from now on.
+  void stop_compiling() { structured_output_compiler_.stop(); }
 
   // Returns the body of the response to a request that needs only the tokenizer.
   ApiResult<std::string> run_tokenizer_task(TokenizerTask task, std::string_view body) const;
@@ -88,20 +95,34 @@ class RunningGeneration {
   // before this function returns, but its content is for the client only if begin() succeeds.
   // Fails if the request is wrong, if the engine refuses it (submit() in prepared_generation.h), or
   // if abandon() was called before. Exceptions become errors.
+  //
+  // If the output format takes long to compile, the result is unfinished.
   ApiResult<StartedGeneration> begin(GenerationApi api, std::string_view body,
                                      std::shared_ptr<ResponseSink> sink);
+  // Compiles the output format and submits the request, if begin() returned an unfinished result.
+  // The same holds as for begin(), except that it may take some seconds.
+  ApiResult<StartedGeneration> finish();
   // Stops the answer: the sink is not called again, and the engine ends its work within one step.
   // May be called while begin() still runs, but not from inside the sink.
   void abandon();
 
  private:
+  using Effort = StructuredOutputCompiler::Effort;
+
   ApiResult<StartedGeneration> begin_or_throw(GenerationApi api, std::string_view body,
                                               std::shared_ptr<ResponseSink> sink);
+  // Compiles the output format of prepared_ and submits it.
+  ApiResult<StartedGeneration> compile_and_submit(Effort effort);
+  template <typename Work>
+  ApiResult<StartedGeneration> without_exceptions(const Work& work);
 
   const std::shared_ptr<GenerationService> service_;
   const std::string client_;
+  GenerationApi api_ = GenerationApi::kChatCompletions;
+  std::optional<PreparedGeneration> prepared_;  // until it is submitted
   std::mutex mutex_;
-  bool abandoned_ = false;
+  // Written with the mutex. Read without it by the compiler of output formats.
+  std::atomic<bool> abandoned_ = false;
   std::shared_ptr<ResponseWriter> writer_;
   std::vector<RequestId> ids_;
 };

@@ -94,7 +94,10 @@ class Server::Impl {
       : state_(std::move(options), std::move(proxies), std::move(log)), tls_(std::move(tls)) {}
 
   ~Impl() {
-    if (const auto service = state_.service()) service->engine().abort();
+    if (const auto service = state_.service()) {
+      service->stop_compiling();
+      service->engine().abort();
+    }
     io_.stop();
     if (thread_.joinable()) thread_.join();
   }
@@ -125,7 +128,10 @@ class Server::Impl {
 
   void drain() {
     state_.draining = true;
-    if (const auto service = state_.service()) service->engine().stop_admission();
+    if (const auto service = state_.service()) {
+      service->engine().stop_admission();
+      service->stop_compiling();
+    }
     asio::post(io_, [this] {
       for (Connection* connection : state_.connections.connections()) connection->close_if_idle();
     });
@@ -195,10 +201,10 @@ class Server::Impl {
     socket.set_option(asio::socket_base::send_buffer_size(limits.send_buffer_bytes), ignored);
     if (tls_) {
       std::make_shared<HttpConnection<TlsStream>>(TlsStream(std::move(socket), *tls_), state_,
-                                                  pool_, peer, owner)
+                                                  pools_, peer, owner)
           ->start();
     } else {
-      std::make_shared<HttpConnection<PlainStream>>(std::move(socket), state_, pool_, peer, owner)
+      std::make_shared<HttpConnection<PlainStream>>(std::move(socket), state_, pools_, peer, owner)
           ->start();
     }
   }
@@ -235,7 +241,7 @@ class Server::Impl {
   asio::io_context io_{1};
   std::optional<tcp::acceptor> acceptor_;
   int port_ = 0;
-  WorkPool pool_;  // destroyed before io_, because its work posts to io_
+  WorkPools pools_;  // destroyed before io_, because their work posts to io_
   std::thread thread_;
 };
 

@@ -2,9 +2,15 @@
 // Compiles the output format that a request demands (a JSON schema, a pattern, tool calls) into a
 // token constraint. The engine uses the constraint to mask tokens, so that the answer keeps to the
 // format. GenerationService calls this for every request; compiled grammars are cached.
+//
+// The work and the memory for one request are bounded (serve/grammar/budget.h). Most formats take
+// less than a hundredth of that. The threads that all requests share compile only those, and leave
+// the others to a pool of their own (WorkPools::large_formats).
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,16 +32,26 @@ class StructuredOutputCompiler {
     std::vector<std::string> notes;  // what it allows although the schema forbids it
   };
 
+  // The budget of a call. kQuick is a small part of the budget of a request.
+  enum class Effort { kQuick, kFull };
+
   explicit StructuredOutputCompiler(const ServedModel& model);
-  // Returns the constraint for an output format. If a schema cannot be enforced, the error names
-  // the request's field. A schema of an object that says nothing about additional properties
-  // forbids them, as in vLLM.
-  ApiResult<Constraint> compile(const StructuredOutput& output);
+  // Returns the constraint for an output format, or nothing if kQuick does not suffice. If a schema
+  // cannot be enforced, the error names the request's field, and the part of the schema. A schema
+  // of an object that says nothing about additional properties forbids them, as in vLLM. Setting
+  // `cancelled` ends the work with an error.
+  // A client whose unfinished answers hold too much memory in grammars gets an error of status 429.
+  ApiResult<std::optional<Constraint>> compile(const StructuredOutput& output,
+                                               const std::string& client, Effort effort,
+                                               const std::atomic<bool>& cancelled);
+  // Ends all work at once, also future work, with an error of status 503.
+  void stop() { stopped_ = true; }
 
  private:
   std::shared_ptr<const grammar::TokenVocabulary> vocabulary_;
   ThoughtTokens thought_tokens_;
   grammar::GrammarCache cache_;
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace neuronmm::serve

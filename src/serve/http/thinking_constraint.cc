@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace neuronmm::serve {
 namespace {
@@ -24,13 +25,8 @@ class ThinkingConstraint : public model::TokenConstraint {
 
   void allowed_tokens(std::span<uint64_t> allowed) override {
     if (stage_ == Stage::kInside) {
-      std::ranges::fill(allowed, 0);
-      for (int64_t id = 0; id < vocabulary_.size(); ++id) {
-        const auto token = static_cast<text::TokenId>(id);
-        if (token == *tokens_.end || (!vocabulary_.text(token).empty() && token != tokens_.begin &&
-                                      !vocabulary_.is_stop(token)))
-          allow(allowed, token);
-      }
+      if (thoughts_.empty()) find_thoughts(allowed.size());
+      std::ranges::copy(thoughts_, allowed.begin());
       return;
     }
     inner_->allowed_tokens(allowed);
@@ -61,6 +57,16 @@ class ThinkingConstraint : public model::TokenConstraint {
     const auto id = static_cast<uint32_t>(token);
     allowed[id / 64] |= uint64_t{1} << (id % 64);
   }
+  // Finds the tokens that thoughts may have. They are the same at every step.
+  void find_thoughts(size_t words) {
+    thoughts_.resize(words);
+    for (int64_t id = 0; id < vocabulary_.size(); ++id) {
+      const auto token = static_cast<text::TokenId>(id);
+      if (token == *tokens_.end || (!vocabulary_.text(token).empty() && token != tokens_.begin &&
+                                    !vocabulary_.is_stop(token)))
+        allow(thoughts_, token);
+    }
+  }
   void allow_white_space(std::span<uint64_t> allowed) const {
     for (int64_t id = 0; id < vocabulary_.size(); ++id) {
       const std::string_view text = vocabulary_.text(static_cast<text::TokenId>(id));
@@ -74,6 +80,7 @@ class ThinkingConstraint : public model::TokenConstraint {
   const ThoughtTokens tokens_;
   Stage stage_;
   size_t white_space_ = 0;
+  std::vector<uint64_t> thoughts_;  // the mask within thoughts, once it is known
 };
 
 }  // namespace

@@ -106,18 +106,21 @@ bool is_short(const std::vector<CharacterRange>& set) {
 }
 
 bool is_all(const std::vector<CharacterRange>& ranges) {
-  CharacterSet set;
-  for (const CharacterRange range : ranges) set.add(range);
-  return set.ranges() == CharacterSet::all().ranges();
+  return CharacterSet::of(ranges).ranges() == CharacterSet::all().ranges();
 }
+
+// The memory of a rule for a set of characters in the table of these rules, without the ranges.
+constexpr int64_t kSetBytes = 120;
 
 // Adds a position for each state of a language and edges for its edges. `rule_of` returns a rule
 // that reads a character of a set. If it is empty, the edges contain no calls.
 class LanguageEdges {
  public:
   using RuleOf = std::function<RuleId(const std::vector<CharacterRange>& set)>;
-  LanguageEdges(Grammar& grammar, const StringLanguage& language, bool in_string, RuleOf rule_of)
+  LanguageEdges(Grammar& grammar, Budget& budget, const StringLanguage& language, bool in_string,
+                RuleOf rule_of)
       : grammar_(grammar),
+        budget_(budget),
         characters_(grammar, in_string),
         language_(language),
         rule_of_(std::move(rule_of)) {}
@@ -133,6 +136,7 @@ class LanguageEdges {
       const StringLanguage::State& state = language_.states()[static_cast<size_t>(id)];
       const PositionId at = positions_[static_cast<size_t>(id)];
       if (state.accepting) grammar_.add_empty(at, to);
+      if (!budget_.spend(kStepsPerState + kStepsPerRange * std::ssize(state.edges))) return;
       std::map<PositionId, std::vector<CharacterRange>> sets;  // by the target position
       for (const StringLanguage::Edge& edge : state.edges) {
         PositionId& target = positions_[static_cast<size_t>(edge.target)];
@@ -152,7 +156,10 @@ class LanguageEdges {
     for (const CharacterRange range : set) characters_.add(from, range, to);
   }
 
+  static constexpr int64_t kStepsPerState = 10, kStepsPerRange = 10;
+
   Grammar& grammar_;
+  Budget& budget_;
   CharacterEdges characters_;
   const StringLanguage& language_;
   const RuleOf rule_of_;
@@ -287,6 +294,7 @@ RuleId JsonSyntax::character_of(const std::vector<CharacterRange>& set, bool in_
   for (const CharacterRange range : set) key.emplace_back(range.first, range.last);
   const auto [found, is_new] = sets_.try_emplace({std::move(key), in_string}, -1);
   if (!is_new) return found->second;
+  budget_.allocate(kSetBytes + std::ssize(set) * static_cast<int64_t>(sizeof(set[0])));
   found->second = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(found->second);
   CharacterEdges edges(grammar_, in_string);
@@ -373,7 +381,7 @@ void JsonSyntax::add_string(PositionId from, std::string_view utf8, PositionId t
 void JsonSyntax::add_string_of(PositionId from, const StringLanguage& language, PositionId to) {
   const PositionId begin = position(), end = position();
   grammar_.add_text(from, "\"", begin);
-  LanguageEdges(grammar_, language, true, [this](const auto& set) {
+  LanguageEdges(grammar_, budget_, language, true, [this](const auto& set) {
     return character_of(set, true);
   }).add(begin, end);
   grammar_.add_text(end, "\"", to);
@@ -383,12 +391,12 @@ void JsonSyntax::add_string_without_calls(PositionId from, const StringLanguage&
                                           PositionId to) {
   const PositionId begin = position(), end = position();
   grammar_.add_text(from, "\"", begin);
-  LanguageEdges(grammar_, language, true, {}).add(begin, end);
+  LanguageEdges(grammar_, budget_, language, true, {}).add(begin, end);
   grammar_.add_text(end, "\"", to);
 }
 
 void JsonSyntax::add_text_of(PositionId from, const StringLanguage& language, PositionId to) {
-  LanguageEdges(grammar_, language, false, [this](const auto& set) {
+  LanguageEdges(grammar_, budget_, language, false, [this](const auto& set) {
     return character_of(set, false);
   }).add(from, to);
 }

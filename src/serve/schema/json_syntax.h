@@ -29,7 +29,10 @@ class JsonSyntax {
  public:
   static constexpr int kMaxIndentation = 32;
 
-  explicit JsonSyntax(Grammar& grammar) : grammar_(grammar) {}
+  // Charges `budget` for its own tables. The grammar charges for itself.
+  JsonSyntax(Grammar& grammar, Budget& budget) : grammar_(grammar), budget_(budget) {}
+
+  Budget& budget() const { return budget_; }
 
   // The rules are made when they are first asked for.
 
@@ -67,6 +70,7 @@ class JsonSyntax {
   RuleId white_space();
 
   Grammar& grammar_;
+  Budget& budget_;
   std::optional<RuleId> character_, string_, number_, integer_, value_, white_space_;
   std::map<std::pair<int64_t, std::optional<int64_t>>, RuleId> counted_;
   std::map<std::pair<std::vector<std::pair<char32_t, char32_t>>, bool>, RuleId> sets_;

@@ -9,6 +9,12 @@
 namespace neuronmm::grammar {
 namespace {
 
+// A value in an array or an object has a comma or white space before it, and a key with its colon
+// takes two more parts. Growing vectors have room for more.
+constexpr int64_t kPartsPerValue = 4;
+// The steps of a group of values with the same next part, and of a value in it. Assumed.
+constexpr int64_t kStepsPerGroup = 40, kStepsPerValue = 16;
+
 // Returns the texts that a scalar may be written as. A number may be written without an exponent or
 // as the JSON library prints it.
 std::vector<std::string> scalar_texts(const nlohmann::ordered_json& value) {
@@ -21,8 +27,10 @@ std::vector<std::string> scalar_texts(const nlohmann::ordered_json& value) {
 
 void LiteralSyntax::append_parts(const Json& value, std::vector<Part>& parts) {
   using Kind = Part::Kind;
+  if (!syntax_.budget().allocate(kPartsPerValue * static_cast<int64_t>(sizeof(Part)))) return;
   if (!value.is_structured()) {
     parts.push_back({Kind::kScalar, scalar_texts(value).front(), value});
+    syntax_.budget().allocate(2 * std::ssize(parts.back().text));
     return;
   }
   const bool is_object = value.is_object();
@@ -42,7 +50,11 @@ void LiteralSyntax::append_parts(const Json& value, std::vector<Part>& parts) {
 
 void LiteralSyntax::add(PositionId from, const std::vector<const Json*>& values, PositionId to) {
   values_.clear();
-  for (const Json* value : values) append_parts(*value, values_.emplace_back());
+  for (const Json* value : values) {
+    if (!syntax_.budget().allocate(2 * sizeof(values_[0]) + sizeof(size_t))) return;
+    append_parts(*value, values_.emplace_back());
+  }
+  if (!syntax_.budget().ok()) return;
   std::vector<size_t> all(values.size());
   std::iota(all.begin(), all.end(), size_t{0});
   branches_ = {{from, 0, std::move(all)}};
@@ -56,6 +68,7 @@ void LiteralSyntax::add(PositionId from, const std::vector<const Json*>& values,
 // Adds the next part of a branch and the branches after it. The text of a value is never a proper
 // prefix of another value's text, so all values of a group end at the same part.
 void LiteralSyntax::add_next_part(const Branch& branch, PositionId to) {
+  if (!syntax_.budget().spend(kStepsPerGroup + std::ssize(branch.values) * kStepsPerValue)) return;
   const auto smaller = [](const Part* a, const Part* b) { return *a < *b; };
   std::map<const Part*, std::vector<size_t>, decltype(smaller)> groups(smaller);
   for (const size_t value : branch.values) groups[&values_[value][branch.next]].push_back(value);

@@ -40,7 +40,7 @@ class LiteralSyntax {
     std::vector<size_t> values;
   };
 
-  static void append_parts(const Json& value, std::vector<Part>& parts);
+  void append_parts(const Json& value, std::vector<Part>& parts);
   void add_next_part(const Branch& branch, PositionId to);
   void add_part(PositionId from, const Part& part, PositionId to);
   void add_texts(PositionId from, const std::map<std::string, PositionId>& texts);

@@ -83,8 +83,8 @@ Result<Divisor> divisor_of(const Decimal& value) {
 // Builds the automaton by reading each possible character in every state that is reached.
 class NumberAutomaton {
  public:
-  NumberAutomaton(const NumberLimits& limits, std::vector<Divisor> divisors)
-      : limits_(limits), divisors_(std::move(divisors)) {}
+  NumberAutomaton(const NumberLimits& limits, std::vector<Divisor> divisors, Budget& budget)
+      : limits_(limits), divisors_(std::move(divisors)), budget_(budget) {}
 
   Result<StringLanguage> run() {
     NumberState start;
@@ -93,6 +93,7 @@ class NumberAutomaton {
     for (size_t i = 0; i < keys_.size(); ++i) {
       if (std::ssize(keys_) > StringLanguage::kMaxStates)
         return fail("its automaton would be too large");
+      if (!budget_.spend(kStepsPerState * (4 + std::ssize(divisors_)))) return budget_.error();
       for (const char character : {'-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}) {
         NumberState next = *keys_[i];
         if (!read(next, character)) continue;
@@ -105,10 +106,17 @@ class NumberAutomaton {
   }
 
  private:
+  // The steps of one divisor in one state: twelve characters are read and looked up.
+  static constexpr int64_t kStepsPerState = 30;
+  // The memory of a state as the key of a map, with its edges and its place in the tables. Assumed.
+  static constexpr int64_t kStateBytes = 560;
+
   int32_t state_number(NumberState state) {
     const auto [found, is_new] =
         numbers_.emplace(std::move(state), static_cast<int32_t>(keys_.size()));
     if (is_new) {
+      budget_.allocate(kStateBytes +
+                       std::ssize(divisors_) * static_cast<int64_t>(sizeof(Remainder)));
       keys_.push_back(&found->first);
       states_.push_back({{}, accepts(found->first)});
     }
@@ -191,6 +199,7 @@ class NumberAutomaton {
 
   const NumberLimits& limits_;
   const std::vector<Divisor> divisors_;
+  Budget& budget_;
   std::map<NumberState, int32_t> numbers_;
   std::vector<const NumberState*> keys_;  // the keys of numbers_ by state number
   std::vector<StringLanguage::State> states_;
@@ -198,13 +207,16 @@ class NumberAutomaton {
 
 }  // namespace
 
-Result<StringLanguage> number_language(const NumberLimits& limits) {
+Result<StringLanguage> number_language(const NumberLimits& limits, Budget& budget) {
   std::vector<Divisor> divisors;
   for (const Decimal& multiple : limits.multiples) {
     NMM_ASSIGN(const Divisor divisor, divisor_of(multiple));
     divisors.push_back(divisor);
   }
-  return NumberAutomaton(limits, std::move(divisors)).run();
+  Budget::Scratch scratch(budget);
+  auto language = NumberAutomaton(limits, std::move(divisors), budget).run();
+  if (language.ok()) scratch.keep(language->bytes());
+  return language;
 }
 
 }  // namespace neuronmm::grammar

@@ -28,7 +28,8 @@ struct NumberLimits {
 };
 
 // Returns an error if the automaton would have more than StringLanguage::kMaxStates states, or if a
-// divisor has too many digits. The language is empty if no number is within the limits.
-Result<StringLanguage> number_language(const NumberLimits& limits);
+// divisor has too many digits, or if the budget is exceeded. The language is empty if no number is
+// within the limits.
+Result<StringLanguage> number_language(const NumberLimits& limits, Budget& budget);
 
 }  // namespace neuronmm::grammar

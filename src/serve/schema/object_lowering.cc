@@ -7,6 +7,9 @@
 namespace neuronmm::grammar {
 namespace {
 
+// The memory of a named property with its share of the set of names. Assumed.
+constexpr int64_t kNamedBytes = 200;
+
 bool allows_nothing(const Conjunction& schemas) {
   return std::any_of(schemas.begin(), schemas.end(), [](const Json* schema) {
     return schema->is_boolean() && !schema->get<bool>();
@@ -36,8 +39,13 @@ Status ObjectLowering::run() {
 void ObjectLowering::collect_named() {
   const std::set<std::string> required(limits_.required.begin(), limits_.required.end());
   std::set<std::string> met;
+  Budget& budget = lowering_.budget();
+  // The languages and objects of properties that each name is compared with.
+  int64_t languages = 1 + std::ssize(limits_.names);
+  for (const auto& properties : limits_.properties)
+    languages += 1 + std::ssize(properties->patterns);
   const auto add = [&](const std::string& name) {
-    if (!met.insert(name).second) return;
+    if (!met.insert(name).second || !budget.spend(languages * (8 + std::ssize(name)))) return;
     Conjunction schemas;
     for (const auto& properties : limits_.properties) {
       for (const Json* schema : properties->of(name)) schemas.push_back(schema);
@@ -53,6 +61,7 @@ void ObjectLowering::collect_named() {
     }
     // A name that is not allowed gets a rule without edges, so no path leads through it.
     const RuleId rule = is_name ? lowering_.rule_of(schemas) : lowering_.grammar_.add_rule();
+    budget.allocate(kNamedBytes + 2 * std::ssize(name));
     named_.push_back({name, rule, is_required});
   };
   for (const auto& properties : limits_.properties) {
@@ -84,10 +93,10 @@ Result<ObjectLowering::NameClass> ObjectLowering::unnamed() const {
     has_patterns = has_patterns || !properties->patterns.empty();
   }
   if (names.empty() && !has_patterns) return all;
-  NMM_ASSIGN(StringLanguage language, StringLanguage::of_strings(names));
-  NMM_ASSIGN(language, language.complement());
+  NMM_ASSIGN(StringLanguage language, StringLanguage::of_strings(names, lowering_.budget()));
+  NMM_ASSIGN(language, language.complement(lowering_.budget()));
   for (const Language& other : limits_.names) {
-    NMM_ASSIGN(language, language.intersect(*other));
+    NMM_ASSIGN(language, language.intersect(*other, lowering_.budget()));
   }
   all.language = std::make_shared<const StringLanguage>(std::move(language));
   return all;
@@ -98,18 +107,21 @@ Result<std::vector<ObjectLowering::NameClass>> ObjectLowering::split_by_patterns
   std::vector<NameClass> classes = {std::move(all)};
   for (size_t i = 0; i < limits_.properties.size(); ++i) {
     for (const auto& [pattern, schema] : limits_.properties[i]->patterns) {
-      NMM_ASSIGN(const StringLanguage rest, pattern->complement());
+      Budget::Scratch scratch(lowering_.budget());
+      NMM_ASSIGN(const StringLanguage rest, pattern->complement(lowering_.budget()));
       std::vector<NameClass> parts;
       for (const NameClass& names : classes) {
         NameClass matching = names, other = names;
-        NMM_ASSIGN(matching.language, shared(names.language->intersect(*pattern)));
-        NMM_ASSIGN(other.language, shared(names.language->intersect(rest)));
+        NMM_ASSIGN(matching.language,
+                   shared(names.language->intersect(*pattern, lowering_.budget())));
+        NMM_ASSIGN(other.language, shared(names.language->intersect(rest, lowering_.budget())));
         matching.schemas[i].push_back(schema);
         for (NameClass& part : {std::ref(matching), std::ref(other)}) {
           if (!part.language->empty()) parts.push_back(std::move(part));
         }
       }
       if (parts.size() > kMaxClasses) return fail("patternProperties overlap in too many ways");
+      for (const NameClass& part : parts) scratch.keep(part.language->bytes());
       classes = std::move(parts);
     }
   }
@@ -179,6 +191,7 @@ void ObjectLowering::connect() {
   if (grammar.too_large()) return;
   all_optional_from_ = named_.size();
   while (all_optional_from_ > 0 && !named_[all_optional_from_ - 1].required) --all_optional_from_;
+  if (!lowering_.budget().allocate(8 * std::ssize(named_) * (largest_count_ + 1))) return;
   positions_.assign(2 * (named_.size() + 1) * static_cast<size_t>(largest_count_ + 1), -1);
   grammar.add_text(point_.from, "{", after(0, 0));
   for (size_t next = 0; next <= named_.size() && !grammar.too_large(); ++next) {

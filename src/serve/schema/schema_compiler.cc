@@ -11,6 +11,7 @@
 #include "serve/grammar/pattern_syntax.h"
 #include "serve/schema/json_syntax.h"
 #include "serve/schema/schema_lowering.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {
@@ -37,8 +38,8 @@ struct ComparedBranches {
 
 class SequenceCompiler {
  public:
-  explicit SequenceCompiler(const LoweringSettings& settings)
-      : settings_(settings), syntax_(grammar_) {}
+  SequenceCompiler(const LoweringSettings& settings, Budget& budget)
+      : settings_(settings), budget_(budget), grammar_(budget), syntax_(grammar_, budget) {}
 
   Result<CompiledGrammar> run(const RepeatedSequences& sequences) {
     const RuleId root = grammar_.add_rule(), one = grammar_.add_rule();
@@ -48,11 +49,16 @@ class SequenceCompiler {
     if (sequences.alternative_document) NMM_TRY(add({*sequences.alternative_document}, root));
     NMM_TRY(build());
     if (grammar_.too_large()) return fail("the grammar has more than {} edges", Grammar::kMaxEdges);
+    if (!budget_.allocate(kSearchBytesPerEdge * (grammar_.positions() + grammar_.edges())))
+      return budget_.error();
     ByteSet all;
     all.set();
     const std::vector<int32_t> depths = minimum_call_depths(grammar_, all);
+    budget_.release(kSearchBytesPerEdge * (grammar_.positions() + grammar_.edges()));
     NMM_TRY(check_possible(depths));
     std::vector<std::string> notes_on_excess = notes(depths);
+    if (!budget_.ok()) return budget_.error();
+    grammar_.keep();
     return CompiledGrammar{std::move(grammar_), std::move(notes_on_excess)};
   }
 
@@ -85,7 +91,8 @@ class SequenceCompiler {
   }
 
   Result<RuleId> add(const SchemaPart& part) {
-    NMM_ASSIGN(SchemaDocument document, SchemaDocument::read(*part.schema, part.source));
+    const Budget::Part reading(budget_, [&] { return part.source; });
+    NMM_ASSIGN(SchemaDocument document, SchemaDocument::read(*part.schema, part.source, budget_));
     schemas_.push_back(
         std::make_unique<SchemaBeingCompiled>(std::move(document), settings_, grammar_, syntax_));
     SchemaBeingCompiled& schema = *schemas_.back();
@@ -140,6 +147,7 @@ class SequenceCompiler {
   std::vector<std::string> notes(const std::vector<int32_t>& depths) {
     std::map<const Json*, std::string> found;
     for (const ComparedBranches& compared : compared_) {
+      if (!budget_.spend(kStepsPerNote)) break;
       const bool overlap =
           compared.common_rule < 0 ||
           depths[static_cast<size_t>(grammar_.rule(compared.common_rule).start)] != kUnreachable;
@@ -159,10 +167,22 @@ class SequenceCompiler {
     for (auto& [schema, text] : found) texts.push_back(std::move(text));
     for (const auto& schema : schemas_)
       texts.insert(texts.end(), schema->lowering.notes().begin(), schema->lowering.notes().end());
+    if (texts.size() > kMostNotes) {
+      const size_t more = texts.size() - kMostNotes;
+      texts.resize(kMostNotes);
+      texts.push_back(fmt::format("{} more notes", more));
+    }
     return texts;
   }
 
+  // The most notes that are kept. A header has no room for more.
+  static constexpr size_t kMostNotes = 50;
+  static constexpr int64_t kStepsPerNote = 100;
+  // The memory of minimum_call_depths() for a position and for an edge.
+  static constexpr int64_t kSearchBytesPerEdge = 24;
+
   const LoweringSettings& settings_;
+  Budget& budget_;
   std::set<BranchAddresses> shared_;
   Grammar grammar_;
   JsonSyntax syntax_;
@@ -175,29 +195,60 @@ class SequenceCompiler {
 // grammar. Assumed: most schemas have at most one such string, and some have dozens.
 constexpr int64_t kCountedStates[] = {32'768, 2'048};
 
-}  // namespace
-
-Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
-                                          const SchemaOptions& options) {
+// Compiles with up to three attempts. The memory of an attempt is given back before the next one.
+Result<CompiledGrammar> compile_within(const RepeatedSequences& sequences,
+                                       const SchemaOptions& options, Budget& budget) {
   LoweringSettings settings;
   settings.closed_objects = options.closed_objects;
   std::optional<Result<CompiledGrammar>> compiled;
+  const int64_t bytes_before = budget.bytes();
+  const auto release_all_since = [&] { budget.release(budget.bytes() - bytes_before); };
   for (const int64_t states : kCountedStates) {
     settings.counted_states = states;
-    SequenceCompiler compiler(settings);
+    release_all_since();
+    SequenceCompiler compiler(settings, budget);
     compiled = compiler.run(sequences);
     if (compiled->ok()) {
       settings.exclusive = compiler.shared();
       break;
     }
-    if (!compiler.may_fit()) break;
+    if (!compiler.may_fit() || !budget.ok()) break;
   }
   if (settings.exclusive.empty()) return std::move(*compiled);
   // The branches of oneOf that share values are known now. The second run takes these values out,
   // or notes where it cannot.
-  auto exclusive = SequenceCompiler(settings).run(sequences);
+  release_all_since();
+  budget.allocate((*compiled)->grammar.bytes());
+  auto exclusive = SequenceCompiler(settings, budget).run(sequences);
   const bool is_known = exclusive.ok() || exclusive.error().message.starts_with(kNoDocument);
   return is_known ? std::move(exclusive) : std::move(*compiled);
+}
+
+Result<StringLanguage> compile_whole_pattern(std::string_view pattern, Budget& budget) {
+  // The pattern is first parsed by itself. Otherwise an extra parenthesis would close the group
+  // that is added around it, and the places in messages would not be the user's.
+  NMM_TRY(parse_pattern(pattern, budget));
+  return compile_pattern(fmt::format("^(?:{})$", pattern), budget);
+}
+
+// Returns the beginning of a pattern for messages.
+std::string excerpt(std::string_view pattern) {
+  constexpr size_t kLongest = 60;
+  if (pattern.size() <= kLongest) return fmt::format("{:?}", pattern);
+  pattern = pattern.substr(0, kLongest);
+  return fmt::format("{:?}...",
+                     pattern.substr(0, static_cast<size_t>(text::valid_utf8_length(pattern))));
+}
+
+}  // namespace
+
+Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
+                                          const SchemaOptions& options) {
+  Budget own;
+  Budget& budget = options.budget == nullptr ? own : *options.budget;
+  auto compiled = compile_within(sequences, options, budget);
+  if (!budget.ok()) return budget.error();
+  return compiled;
 }
 
 Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,
@@ -207,20 +258,23 @@ Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& so
       options);
 }
 
-Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source) {
-  // The pattern is first parsed by itself. Otherwise an extra parenthesis would close the group
-  // that is added around it, and the places in messages would not be the user's.
-  const auto alone = parse_pattern(pattern);
-  if (!alone.ok()) return fail("{}: {}", source, alone.error().message);
-  const auto language = compile_pattern(fmt::format("^(?:{})$", pattern));
+Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source,
+                                     Budget* budget_of_request) {
+  Budget own;
+  Budget& budget = budget_of_request == nullptr ? own : *budget_of_request;
+  const Budget::Part part(budget, [&] { return fmt::format("{}: {}", source, excerpt(pattern)); });
+  const auto language = compile_whole_pattern(pattern, budget);
+  if (!budget.ok()) return budget.error();
   if (!language.ok()) return fail("{}: {}", source, language.error().message);
   if (language->empty()) return fail("{}: no text matches it", source);
-  CompiledGrammar compiled;
+  CompiledGrammar compiled{Grammar(budget), {}};
   const RuleId root = compiled.grammar.add_rule();
   const auto [start, end] = compiled.grammar.rule(root);
-  JsonSyntax(compiled.grammar).add_text_of(start, *language, end);
+  JsonSyntax(compiled.grammar, budget).add_text_of(start, *language, end);
   compiled.grammar.set_root(root);
+  if (!budget.ok()) return budget.error();
   if (compiled.grammar.too_large()) return fail("{}: its automaton would be too large", source);
+  compiled.grammar.keep();
   return compiled;
 }
 

@@ -6,7 +6,7 @@
 //
 // A keyword that cannot be enforced is an error, which names the keyword and its place. A schema is
 // also an error if no document satisfies it, if all its documents would be endless, or if its
-// automaton would be too large. Time and memory are bounded for every schema.
+// automaton would be too large. Time and memory are bounded by the budget (grammar/budget.h).
 
 #include <optional>
 #include <string>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/grammar/budget.h"
 #include "serve/grammar/grammar.h"
 #include "serve/schema/schema_document.h"
 
@@ -24,6 +25,8 @@ struct SchemaOptions {
   // If set, an object whose schema names properties and does not mention others may have no others.
   // The standard allows any other property there, and models then keep inventing properties.
   bool closed_objects = false;
+  // The budget of the request, which is charged. By default, each compilation has its own.
+  Budget* budget = nullptr;
 };
 
 // A part of a sequence that is a document of a schema.
@@ -52,6 +55,7 @@ Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
                                           const SchemaOptions& options = {});
 // Compiles the texts, which need not be JSON, that a regular expression matches from end to end.
 // `source` begins messages.
-Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source);
+Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source,
+                                     Budget* budget = nullptr);
 
 }  // namespace neuronmm::grammar

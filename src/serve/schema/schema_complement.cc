@@ -12,6 +12,9 @@ using ComplementKind = Shape::Kind;
 const Json kNothing = false;
 const Json kTrue = true;
 
+// The memory of a PropertySchemas with one property, without the name. Assumed.
+constexpr int64_t kOnePropertyBytes = 400;
+
 bool is_schema_of_all(const Json& schema) {
   return schema == kTrue || (schema.is_object() && schema.empty());
 }
@@ -19,14 +22,15 @@ bool is_schema_of_all(const Json& schema) {
 // Collects shapes, each of which breaks one limit of the given shape.
 class ShapeComplement {
  public:
-  ShapeComplement(const Shapes& all, const Negate& negate) : all_(all), negate_(negate) {}
+  ShapeComplement(const Shapes& all, const Negate& negate, Budget& budget)
+      : all_(all), negate_(negate), budget_(budget) {}
 
   Result<Shapes> run(const Shape& shape) {
     if (shape.may_exceed_schema)
       return fail("a oneOf whose branches may share values is not negated");
     if (shape.kind == ComplementKind::kLiterals) {
       NMM_TRY(literals(shape.literals));
-      return std::move(result_);
+      return take_result();
     }
     for (const Shape& other : all_) {
       if (other.kind != shape.kind) result_.push_back(other);
@@ -35,11 +39,17 @@ class ShapeComplement {
     if (shape.kind == ComplementKind::kString) NMM_TRY(string(shape.string));
     if (shape.kind == ComplementKind::kArray) NMM_TRY(array(shape.array));
     if (shape.kind == ComplementKind::kObject) NMM_TRY(object(shape.object));
-    return std::move(result_);
+    return take_result();
   }
 
  private:
+  Result<Shapes> take_result() {
+    if (!budget_.ok()) return budget_.error();
+    return std::move(result_);
+  }
+
   Shape& add(ComplementKind kind) {
+    budget_.allocate(2 * sizeof(Shape));
     Shape shape{};
     shape.kind = kind;
     return result_.emplace_back(std::move(shape));
@@ -71,7 +81,7 @@ class ShapeComplement {
     counts(ComplementKind::kString, limits.minimum, limits.maximum,
            [](Shape& shape) -> StringLimits& { return shape.string; });
     for (const Language& language : limits.languages) {
-      NMM_ASSIGN(StringLanguage other, language->complement());
+      NMM_ASSIGN(StringLanguage other, language->complement(budget_));
       add(ComplementKind::kString)
           .string.languages.push_back(std::make_shared<const StringLanguage>(std::move(other)));
     }
@@ -97,6 +107,7 @@ class ShapeComplement {
   Status some_item(const ItemSchemas& items) {
     for (size_t i = 0; i < items.prefix.size(); ++i) {
       if (items.prefix[i] == nullptr || is_schema_of_all(*items.prefix[i])) continue;
+      if (!budget_.allocate(static_cast<int64_t>((i + 1) * sizeof(void*)))) return budget_.error();
       ArrayLimits& limits = add(ComplementKind::kArray).array;
       limits.minimum = static_cast<int64_t>(i) + 1;
       ItemSchemas broken;
@@ -141,6 +152,7 @@ class ShapeComplement {
   }
 
   ObjectLimits& with_property(const std::string& name, const Json& schema) {
+    budget_.allocate(kOnePropertyBytes + std::ssize(name));
     PropertySchemas properties;
     properties.evaluates = false;
     properties.add(name, &schema);
@@ -190,21 +202,23 @@ class ShapeComplement {
   Status other_strings(const std::set<std::string>& strings) {
     StringLimits& limits = add(ComplementKind::kString).string;
     if (strings.empty()) return {};
-    NMM_ASSIGN(const StringLanguage some, StringLanguage::of_strings(strings));
-    NMM_ASSIGN(StringLanguage others, some.complement());
+    NMM_ASSIGN(const StringLanguage some, StringLanguage::of_strings(strings, budget_));
+    NMM_ASSIGN(StringLanguage others, some.complement(budget_));
     limits.languages.push_back(std::make_shared<const StringLanguage>(std::move(others)));
     return {};
   }
 
   const Shapes& all_;
   const Negate& negate_;
+  Budget& budget_;
   Shapes result_;
 };
 
 }  // namespace
 
-Result<Shapes> complement_of(const Shape& shape, const Shapes& all, const Negate& negate) {
-  return ShapeComplement(all, negate).run(shape);
+Result<Shapes> complement_of(const Shape& shape, const Shapes& all, const Negate& negate,
+                             Budget& budget) {
+  return ShapeComplement(all, negate, budget).run(shape);
 }
 
 }  // namespace neuronmm::grammar

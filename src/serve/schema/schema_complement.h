@@ -15,6 +15,7 @@ using Negate = std::function<const Json*(const Json& schema)>;
 
 // Returns the shapes of all values that `shape` does not allow. `all` has one shape without limits
 // for each type.
-Result<Shapes> complement_of(const Shape& shape, const Shapes& all, const Negate& negate);
+Result<Shapes> complement_of(const Shape& shape, const Shapes& all, const Negate& negate,
+                             Budget& budget);
 
 }  // namespace neuronmm::grammar

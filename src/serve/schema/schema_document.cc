@@ -6,6 +6,11 @@
 namespace neuronmm::grammar {
 namespace {
 
+// The memory of a value's place with its share of the hash table. Assumed.
+constexpr int64_t kIndexedBytes = 160;
+// Objects keep the order of their keys, so a key is found by comparing them one after the other.
+constexpr int64_t kKeysPerStep = 1;
+
 const std::string* string_field(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
@@ -76,8 +81,8 @@ const Json* child(const Json& parent, const std::string& token) {
 
 }  // namespace
 
-SchemaDocument::SchemaDocument(const Json& root, std::string source)
-    : root_(&root), source_(std::move(source)) {}
+SchemaDocument::SchemaDocument(const Json& root, std::string source, Budget& budget)
+    : root_(&root), source_(std::move(source)), budget_(&budget) {}
 
 Result<Json> SchemaDocument::parse(std::string_view text, const std::string& source) {
   bool too_deep = false;
@@ -91,8 +96,8 @@ Result<Json> SchemaDocument::parse(std::string_view text, const std::string& sou
   return schema;
 }
 
-Result<SchemaDocument> SchemaDocument::read(const Json& root, std::string source) {
-  SchemaDocument document(root, std::move(source));
+Result<SchemaDocument> SchemaDocument::read(const Json& root, std::string source, Budget& budget) {
+  SchemaDocument document(root, std::move(source), budget);
   NMM_TRY(document.index());
   if (const std::string* id = string_field(root, "$id")) document.root_id_ = *id;
   if (document.root_id_.ends_with('#')) document.root_id_.pop_back();
@@ -117,6 +122,8 @@ Status SchemaDocument::index() {
     if (std::ssize(places_) > kMaxValues)
       return fail("{}: expected a schema of at most {} values, found more", source_, kMaxValues);
     if (depth > kMaxDepth) return fail("{}: nests deeper than {} levels", source_, kMaxDepth);
+    if (!budget_->allocate(kIndexedBytes + std::ssize(places_[value].token)))
+      return budget_->error();
     if (is_schema) index_anchors(*value);
     if (!value->is_structured()) continue;
     for (const auto& item : value->items()) {
@@ -164,6 +171,7 @@ Result<const Json*> SchemaDocument::resolve(const std::string& reference, const 
   } else {
     for (size_t at = 0; at < fragment.size() && target != nullptr;) {
       const size_t end = std::min(fragment.find('/', at + 1), fragment.size());
+      if (!budget_->spend(1 + std::ssize(*target) / kKeysPerStep)) return budget_->error();
       target = child(*target, unescaped(std::string_view(fragment).substr(at + 1, end - at - 1)));
       at = end;
     }
@@ -185,10 +193,14 @@ std::string SchemaDocument::path(const Json& part) const {
   return path;
 }
 
+std::string SchemaDocument::place(const Json& part, std::string_view keyword) const {
+  const std::string at = path(part) + (keyword.empty() ? "" : "/") + std::string(keyword);
+  return fmt::format("{}: {}", source_, at.empty() ? "the schema" : at);
+}
+
 Error SchemaDocument::error_at(const Json& schema, std::string_view keyword,
                                std::string_view what) const {
-  const std::string at = path(schema) + (keyword.empty() ? "" : "/") + std::string(keyword);
-  return fail("{}: {}: {}", source_, at.empty() ? "the schema" : at, what);
+  return fail("{}: {}", place(schema, keyword), what);
 }
 
 }  // namespace neuronmm::grammar

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
+#include "serve/grammar/budget.h"
 
 namespace neuronmm::grammar {
 
@@ -25,7 +26,8 @@ class SchemaDocument {
 
   // Reads a schema. `source` begins every message ("response_format.json_schema.schema"). `root`
   // must outlive the document and stay at its address.
-  static Result<SchemaDocument> read(const Json& root, std::string source);
+  // The compilation of the schema is charged to `budget`, which must outlive the document.
+  static Result<SchemaDocument> read(const Json& root, std::string source, Budget& budget);
 
   // Returns the part that a reference of the schema `from` leads to. The reference must be local:
   // "#", "#/$defs/a", "#anchor", or one of these after the root's own $id.
@@ -33,6 +35,10 @@ class SchemaDocument {
   // Returns whether keywords next to $ref have no meaning, as in drafts up to 7.
   bool ignores_siblings_of_reference() const { return ignores_siblings_of_reference_; }
 
+  Budget& budget() const { return *budget_; }
+  const std::string& source() const { return source_; }
+  // Returns the source and the path of a part, and of a keyword if there is one, for messages.
+  std::string place(const Json& part, std::string_view keyword = {}) const;
   std::string path(const Json& part) const;  // returns the JSON pointer of a part
   // Makes an error about a keyword of a schema: "source: /properties/a/pattern: ...".
   Error error_at(const Json& schema, std::string_view keyword, std::string_view what) const;
@@ -42,7 +48,7 @@ class SchemaDocument {
     const Json* parent;
     std::string token;
   };
-  explicit SchemaDocument(const Json& root, std::string source);
+  SchemaDocument(const Json& root, std::string source, Budget& budget);
   Status index();
   void index_anchors(const Json& schema);
   // Returns whether the part is inside a schema with a $id of its own. References there do not
@@ -51,6 +57,7 @@ class SchemaDocument {
 
   const Json* root_;
   std::string source_, root_id_;
+  Budget* budget_;
   std::unordered_map<const Json*, Place> places_;
   std::unordered_map<std::string, const Json*> anchors_;
   bool ignores_siblings_of_reference_ = false;

@@ -14,6 +14,11 @@ using ShapeKind = Shape::Kind;
 
 constexpr const char* kUnsupported[] = {"$dynamicRef", "$recursiveRef"};
 
+// The memory of a property in PropertySchemas, without its name, which is there twice. Assumed.
+constexpr int64_t kPropertyBytes = 180;
+// The steps that looking for all keywords takes, for each key of the schema.
+constexpr int64_t kStepsPerKey = 16;
+
 const Json* keyword(const Json& schema, const char* name) {
   const auto found = schema.find(name);
   return found == schema.end() ? nullptr : &*found;
@@ -34,6 +39,8 @@ class KeywordReader {
       : document_(document), schema_(schema), name_language_(names) {}
 
   Result<Shapes> run() {
+    if (!document_.budget().spend(kStepsPerKey * (1 + std::ssize(schema_))))
+      return document_.budget().error();
     NMM_TRY(refuse_unsupported());
     NMM_ASSIGN(Shapes shapes, types());
     for (Shape& shape : shapes) {
@@ -195,7 +202,10 @@ class KeywordReader {
   // Compiles a pattern. `schema` and `name` are its place for messages.
   Result<Language> pattern_language(const Json& schema, const char* name,
                                     const std::string& pattern) const {
-    auto language = compile_pattern(pattern);
+    const Budget::Part part(document_.budget(), [&] {
+      return fmt::format("{}: {}", document_.place(schema, name), found_text(pattern));
+    });
+    auto language = compile_pattern(pattern, document_.budget());
     if (!language.ok()) return document_.error_at(schema, name, language.error().message);
     return std::make_shared<const StringLanguage>(std::move(language).value());
   }
@@ -218,6 +228,9 @@ class KeywordReader {
       return expected("prefixItems", "a list of schemas");
     if (prefix != nullptr) {
       for (const Json& item : *prefix) items.prefix.push_back(&item);
+      if (!document_.budget().allocate(2 * std::ssize(*prefix) *
+                                       static_cast<int64_t>(sizeof(void*))))
+        return document_.budget().error();
     }
     items.rest = rest;
     if (prefix != nullptr || rest != nullptr) limits.items.push_back(std::move(items));
@@ -241,6 +254,10 @@ class KeywordReader {
                                               [](const Json& name) { return name.is_string(); });
       if (!are_names) return expected("required", "a list of names");
       limits.required = required->get<std::vector<std::string>>();
+      int64_t bytes = 0;
+      for (const std::string& name : limits.required)
+        bytes += static_cast<int64_t>(sizeof(name)) + std::ssize(name);
+      if (!document_.budget().allocate(bytes)) return document_.budget().error();
     }
     NMM_TRY(read_properties(limits));
     const Json* names = keyword(schema_, "propertyNames");
@@ -254,7 +271,11 @@ class KeywordReader {
     PropertySchemas properties;
     if (const Json* named = keyword(schema_, "properties")) {
       if (!named->is_object()) return expected("properties", "an object of schemas");
-      for (const auto& item : named->items()) properties.add(item.key(), &item.value());
+      for (const auto& item : named->items()) {
+        if (!document_.budget().allocate(kPropertyBytes + 2 * std::ssize(item.key())))
+          return document_.budget().error();
+        properties.add(item.key(), &item.value());
+      }
     }
     if (const Json* patterns = keyword(schema_, "patternProperties")) {
       if (!patterns->is_object()) return expected("patternProperties", "an object of schemas");

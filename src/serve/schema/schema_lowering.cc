@@ -30,6 +30,9 @@ std::string count_contradiction(const ArrayLimits& limits) {
   return reason;
 }
 
+// The steps of looking a rule up, and the memory of a rule in the tables. Assumed.
+constexpr int64_t kStepsPerRule = 20, kRuleBytes = 200;
+
 bool allows_all(const Json& schema) {
   return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
 }
@@ -37,6 +40,9 @@ bool allows_all(const Json& schema) {
 }  // namespace
 
 RuleId SchemaLowering::rule_of(const Conjunction& schemas) {
+  // Each schema is compared with those before it. The budget is checked by run().
+  const int64_t count = std::ssize(schemas);
+  if (!budget().spend(kStepsPerRule + count * (1 + count / 8))) return syntax_.value();
   Conjunction distinct;
   for (const Json* schema : schemas) {
     const bool is_new = std::find(distinct.begin(), distinct.end(), schema) == distinct.end();
@@ -45,6 +51,7 @@ RuleId SchemaLowering::rule_of(const Conjunction& schemas) {
   if (distinct.empty()) return syntax_.value();
   const auto [found, is_new] = rules_.try_emplace(distinct, -1);
   if (is_new) {
+    budget().allocate(kRuleBytes + 2 * count * static_cast<int64_t>(sizeof(Json*)));
     found->second = grammar_.add_rule();
     queue_.push_back({std::move(distinct), found->second});
   }
@@ -55,11 +62,14 @@ Status SchemaLowering::run() {
   while (!queue_.empty()) {
     const Job job = std::move(queue_.back());
     queue_.pop_back();
+    const Budget::Part part(
+        budget(), [&] { return document_.place(normalizer_.part_of(*job.schemas.front())); });
     NMM_ASSIGN(const Shapes shapes, normalizer_.shapes_of(job.schemas));
     if (shapes.empty()) note_contradiction(job.schemas, "no value can satisfy it");
     const auto [start, end] = grammar_.rule(job.rule);
     const InsertionPoint point = {job.schemas, start, end};
     for (const Shape& shape : shapes) NMM_TRY(lower(shape, point));
+    if (!budget().ok()) return budget().error();
     if (grammar_.too_large())
       return error_at(point,
                       fmt::format("up to here the automaton has more than {} edges, the most "
@@ -107,10 +117,11 @@ Status SchemaLowering::lower_number(const NumberLimits& limits, const InsertionP
     grammar_.add_call(point.from, rule, point.to);
     return {};
   }
-  const auto language = number_language(limits);
+  const auto language = number_language(limits, budget());
   if (!language.ok()) return error_at(point, language.error().message);
   if (language->empty()) note_contradiction(point.schemas, "no number is within its limits");
   syntax_.add_text_of(point.from, *language, point.to);
+  budget().release(language->bytes());
   return {};
 }
 
@@ -132,12 +143,13 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const InsertionP
       strings_.try_emplace({std::move(languages), limits.minimum, limits.maximum}, -1);
   if (is_new) {
     counts_approximately_ |= limits.maximum.has_value();
-    const auto language = string_language_or_subset(limits, settings_.counted_states);
+    const auto language = string_language_or_subset(limits, settings_.counted_states, budget());
     if (!language.ok()) return error_at(point, language.error().message);
     if (language->empty()) note_contradiction(point.schemas, "no string is within its limits");
     found->second = grammar_.add_rule();
     const auto [start, end] = grammar_.rule(found->second);
     syntax_.add_string_of(start, *language, end);
+    budget().release(language->bytes());
   }
   grammar_.add_call(point.from, found->second, point.to);
   return {};
@@ -147,6 +159,7 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const InsertionP
 // schema, too.
 RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const Json* also) {
   Conjunction schemas;
+  budget().spend(std::ssize(limits.items));
   for (const ItemSchemas& items : limits.items) {
     const Json* schema = items.at(static_cast<size_t>(index));
     if (schema != nullptr) schemas.push_back(schema);

@@ -68,6 +68,7 @@ class SchemaLowering {
   RuleId item_rule(const ArrayLimits& limits, int64_t index, const Json* also);
   void note_contradiction(const Conjunction& schemas, std::string_view what);
   Error error_at(const InsertionPoint& point, std::string_view what) const;
+  Budget& budget() const { return document_.budget(); }
 
   const SchemaDocument& document_;
   SchemaNormalizer normalizer_;

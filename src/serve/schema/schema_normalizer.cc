@@ -16,6 +16,23 @@ using Literals = std::vector<const Json*>;
 const Json kNever = false;
 const Json kAlways = true;
 
+// The memory of a text as the member of a set, and how many bytes of text are written, compared and
+// sorted in one step.
+constexpr int64_t kBytesPerText = 80, kTextBytesPerStep = 4;
+
+// Returns the steps that comparing a constant with a shape takes at most, without its items.
+int64_t steps_to_compare(const Json& value) {
+  return 20 + (value.is_string() ? std::ssize(value.get_ref<const std::string&>()) : 0);
+}
+
+// Returns with how many languages the name of a property is compared, at least one for each object
+// of properties.
+int64_t patterns_of(const ObjectLimits& limits) {
+  int64_t count = 0;
+  for (const auto& properties : limits.properties) count += 1 + std::ssize(properties->patterns);
+  return count;
+}
+
 std::set<std::string> canonical_texts(const Literals& values) {
   std::set<std::string> texts;
   for (const Json* value : values) texts.insert(canonical_text(*value));
@@ -61,8 +78,21 @@ Shape::Kind kind_of(const Json& value) {
 
 }  // namespace
 
+Status SchemaNormalizer::charge(const std::set<std::string>& texts) const {
+  int64_t bytes = 0;
+  for (const std::string& text : texts) bytes += kBytesPerText + std::ssize(text);
+  if (!budget().spend(bytes / kTextBytesPerStep)) return budget().error();
+  return {};
+}
+
+const Json& SchemaNormalizer::part_of(const Json& schema) const {
+  const auto found = negation_of_.find(&schema);
+  return found == negation_of_.end() ? schema : *found->second;
+}
+
 Result<Shapes> SchemaNormalizer::shapes_of(const Conjunction& schemas) {
   NMM_ASSIGN(const Shapes* first, shapes_of(schemas.empty() ? kAlways : *schemas.front()));
+  NMM_TRY(grammar::charge(*first, budget()));
   Shapes shapes = *first;
   for (size_t i = 1; i < schemas.size(); ++i) {
     NMM_ASSIGN(const Shapes* more, shapes_of(*schemas[i]));
@@ -78,9 +108,11 @@ Result<const Shapes*> SchemaNormalizer::shapes_of(const Json& schema) {
   if (std::ssize(in_progress_) > kMaxDepth)
     return document_.error_at(schema, "",
                               fmt::format("more than {} schemas refer to each other", kMaxDepth));
+  const Budget::Part part(budget(), [&] { return document_.place(part_of(schema)); });
   auto shapes = read(schema);
   in_progress_.erase(&schema);
   if (!shapes.ok()) return shapes.error();
+  NMM_TRY(grammar::charge(*shapes, budget()));
   return &known_.emplace(&schema, std::move(shapes).value()).first->second;
 }
 
@@ -97,6 +129,7 @@ Result<Shapes> SchemaNormalizer::read_object(const Json& schema) {
   NMM_ASSIGN(const Json* target, target_of_reference(schema));
   if (target != nullptr && document_.ignores_siblings_of_reference()) {
     NMM_ASSIGN(const Shapes* referred, shapes_of(*target));
+    NMM_TRY(grammar::charge(*referred, budget()));
     return *referred;
   }
   NMM_ASSIGN(Shapes shapes, read_types(document_, schema,
@@ -145,6 +178,7 @@ Result<Shapes> SchemaNormalizer::exclusive_shapes(const Literals& branches) {
   Shapes result;
   for (const Json* branch : branches) {
     NMM_ASSIGN(const Shapes* own, shapes_of(*branch));
+    NMM_TRY(grammar::charge(*own, budget()));
     Shapes shapes = *own;
     for (const Json* other : branches) {
       if (!exclusive_.contains({branch, other}) && !exclusive_.contains({other, branch})) continue;
@@ -169,7 +203,9 @@ Status SchemaNormalizer::compare_branches(const Json& schema, const Literals& br
     const bool is_constant = shapes.size() == 1 && shapes[0].kind == Shape::Kind::kLiterals;
     (is_constant ? constants : others).push_back(branch);
     if (!is_constant) continue;
-    for (const std::string& text : canonical_texts(shapes[0].literals)) {
+    const std::set<std::string> own = canonical_texts(shapes[0].literals);
+    NMM_TRY(charge(own));
+    for (const std::string& text : own) {
       if (!texts.insert(text).second) branch_pairs_.push_back({&schema, branch, branch});
     }
   }
@@ -220,6 +256,7 @@ Result<Shapes> SchemaNormalizer::any_of(const std::vector<const Json*>& branches
       } else {
         shapes.push_back(shape);
       }
+      NMM_TRY(grammar::charge(shape, budget()));
     }
     if (std::ssize(shapes) > kMaxShapes)
       return document_.error_at(*branch, "", fmt::format("more than {} alternatives", kMaxShapes));
@@ -230,6 +267,7 @@ Result<Shapes> SchemaNormalizer::any_of(const std::vector<const Json*>& branches
 
 Result<Shapes> SchemaNormalizer::all_of(const Shapes& a, const Shapes& b) {
   Shapes shapes;
+  if (!budget().spend(std::ssize(a) * std::ssize(b))) return budget().error();
   const auto add_literals = [&](const Literals& values, const Shape& other) -> Status {
     NMM_ASSIGN(Literals left, literals_in({other}, values));
     if (!left.empty()) shapes.push_back(literal_shape(std::move(left)));
@@ -243,6 +281,7 @@ Result<Shapes> SchemaNormalizer::all_of(const Shapes& a, const Shapes& b) {
         NMM_TRY(add_literals(other.literals, one));
       } else if (one.kind == other.kind) {
         shapes.push_back(intersection(one, other));
+        NMM_TRY(grammar::charge(shapes.back(), budget()));
       }
       if (std::ssize(shapes) > kMaxShapes)
         return fail("the schema combines to more than {} alternatives", kMaxShapes);
@@ -288,8 +327,10 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
   for (const Shape& shape : shapes) {
     if (shape.kind == Shape::Kind::kLiterals)
       return document_.error_at(schema, "", "dependencies between properties of constants");
+    NMM_TRY(grammar::charge(shape, budget()));
     result.push_back(shape);
     if (shape.kind != Shape::Kind::kObject) continue;
+    NMM_TRY(grammar::charge(shape, budget()));
     forbid(result.back(), name);
     Shape present = shape;
     present.object.required.push_back(name);
@@ -330,7 +371,7 @@ Result<Shapes> SchemaNormalizer::complement(const Json& schema) {
   const Negate negate = [this](const Json& part) { return negated(part); };
   Shapes result = *all;
   for (const Shape& shape : *allowed) {
-    const auto others = complement_of(shape, *all, negate);
+    const auto others = complement_of(shape, *all, negate, budget());
     if (!others.ok()) return document_.error_at(schema, "", others.error().message);
     NMM_ASSIGN(result, all_of(result, *others));
   }
@@ -364,7 +405,7 @@ Status SchemaNormalizer::apply_unevaluated(const Json& schema, Shapes& shapes) {
                                    std::pair("unevaluatedItems", Shape::Kind::kArray)}) {
     const auto found = schema.find(name);
     if (found == schema.end()) continue;
-    auto limited = with_unevaluated(std::move(shapes), kind, *found);
+    auto limited = with_unevaluated(std::move(shapes), kind, *found, budget());
     if (!limited.ok()) return document_.error_at(schema, name, limited.error().message);
     shapes = std::move(limited).value();
   }
@@ -388,12 +429,12 @@ Result<Language> SchemaNormalizer::name_language(const Json& schema) {
       if (value->is_string()) names.insert(value->get<std::string>());
     }
     if (shape.kind == Shape::Kind::kString) {
-      auto some = string_language(shape.string);
+      auto some = string_language(shape.string, budget());
       if (!some.ok()) return document_.error_at(schema, "", some.error().message);
-      NMM_ASSIGN(all, all.unite(*some));
+      NMM_ASSIGN(all, all.unite(*some, budget()));
     } else if (!names.empty()) {
-      NMM_ASSIGN(const StringLanguage some, StringLanguage::of_strings(names));
-      NMM_ASSIGN(all, all.unite(some));
+      NMM_ASSIGN(const StringLanguage some, StringLanguage::of_strings(names, budget()));
+      NMM_ASSIGN(all, all.unite(some, budget()));
     }
   }
   return std::make_shared<const StringLanguage>(std::move(all));
@@ -405,14 +446,18 @@ Result<std::vector<const Json*>> SchemaNormalizer::literals_in(const Shapes& sha
   for (const Shape& shape : shapes) {
     literals_may_exceed_schema_ |= shape.may_exceed_schema;
     std::optional<StringLanguage> numbers;
-    std::set<std::string> texts = canonical_texts(shape.literals);
+    const std::set<std::string> texts = canonical_texts(shape.literals);
+    NMM_TRY(charge(texts));
     if (shape.kind == Shape::Kind::kNumber && !shape.number.only_type()) {
-      NMM_ASSIGN(numbers, number_language(shape.number));
+      NMM_ASSIGN(numbers, number_language(shape.number, budget()));
     }
     for (size_t i = 0; i < values.size(); ++i) {
       if (found[i]) continue;
+      if (!budget().spend(steps_to_compare(*values[i]))) return budget().error();
       if (shape.kind == Shape::Kind::kLiterals) {
-        found[i] = texts.contains(canonical_text(*values[i]));
+        const std::string text = canonical_text(*values[i]);
+        if (!budget().spend(std::ssize(text) / kTextBytesPerStep)) return budget().error();
+        found[i] = texts.contains(text);
       } else if (numbers) {
         found[i] = values[i]->is_number() && numbers->accepts(Decimal::of(*values[i]).text());
       } else {
@@ -456,7 +501,11 @@ Result<bool> SchemaNormalizer::admits_items(const ArrayLimits& limits, const Jso
   if (!within(std::ssize(array), limits.minimum, limits.maximum)) return false;
   Literals items;
   for (const Json& item : array) items.push_back(&item);
-  if (limits.unique && canonical_texts(items).size() < items.size()) return false;
+  if (limits.unique) {
+    const std::set<std::string> texts = canonical_texts(items);
+    NMM_TRY(charge(texts));
+    if (texts.size() < items.size()) return false;
+  }
   for (const ContainsLimits& contains : limits.contains) {
     int64_t count = 0;
     for (const Json& item : array) {
@@ -477,10 +526,15 @@ Result<bool> SchemaNormalizer::admits_items(const ArrayLimits& limits, const Jso
 
 Result<bool> SchemaNormalizer::admits_properties(const ObjectLimits& limits, const Json& object) {
   if (!within(std::ssize(object), limits.minimum, limits.maximum)) return false;
+  // The keys of an object are compared one after the other.
+  if (!budget().spend(std::ssize(limits.required) * (1 + std::ssize(object) / 4)))
+    return budget().error();
   for (const std::string& name : limits.required) {
     if (!object.contains(name)) return false;
   }
   for (const auto& item : object.items()) {
+    const int64_t languages = std::ssize(limits.names) + patterns_of(limits);
+    if (!budget().spend((1 + languages) * (8 + std::ssize(item.key())))) return budget().error();
     if (!in_all(limits.names, item.key())) return false;
     for (const auto& schemas : limits.properties) {
       for (const Json* schema : schemas->of(item.key())) {

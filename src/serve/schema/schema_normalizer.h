@@ -46,10 +46,15 @@ class SchemaNormalizer {
   // Returns a schema that allows exactly the values that the given one does not. If the schema
   // cannot be negated, asking for the shapes of the result is an error.
   const Json* negated(const Json& schema);
+  // Returns the schema, or the one that it negates: a part that messages can name.
+  const Json& part_of(const Json& schema) const;
   // Returns the pairs of branches that may share values, of every oneOf that was read.
   const std::vector<BranchPair>& branch_pairs() const { return branch_pairs_; }
 
  private:
+  Budget& budget() const { return document_.budget(); }
+  // Charges texts of constants. Returns an error if the budget is exceeded.
+  Status charge(const std::set<std::string>& texts) const;
   Result<const Shapes*> shapes_of(const Json& schema);
   Result<Shapes> read(const Json& schema);
   Result<Shapes> read_object(const Json& schema);

@@ -30,12 +30,40 @@ std::optional<NumberBound> tighter(const std::optional<NumberBound>& a,
   return (a->value < b->value) == is_minimum ? b : a;
 }
 
-Result<StringLanguage> language_of_any_length(const StringLimits& limits) {
-  StringLanguage language = StringLanguage::any();
-  for (const Language& other : limits.languages) {
-    NMM_ASSIGN(language, language.intersect(*other));
+Result<StringLanguage> language_of_any_length(const StringLimits& limits, Budget& budget) {
+  if (limits.languages.empty()) return StringLanguage::any();
+  StringLanguage language = *limits.languages.front();
+  budget.allocate(language.bytes());
+  for (size_t i = 1; i < limits.languages.size(); ++i) {
+    NMM_ASSIGN(language, language.intersect(*limits.languages[i], budget));
   }
   return language;
+}
+
+Result<StringLanguage> exact_string_language(const StringLimits& limits, Budget& budget) {
+  NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits, budget));
+  if (limits.minimum == 0 && !limits.maximum) return language;
+  if (limits.maximum && !can_count(language, *limits.maximum, budget))
+    return StringLanguage::too_many_states();
+  NMM_ASSIGN(const StringLanguage lengths,
+             StringLanguage::of_length(limits.minimum, limits.maximum, budget));
+  return language.intersect(lengths, budget);
+}
+
+Result<StringLanguage> string_language_or_part(const StringLimits& limits, int64_t states,
+                                               Budget& budget) {
+  auto all = string_language(limits, budget);
+  if (!limits.maximum || (all.ok() && std::ssize(all->states()) <= 2 * states)) return all;
+  NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits, budget));
+  NMM_ASSIGN(const StringLanguage lengths, StringLanguage::of_length(limits.minimum, {}, budget));
+  for (; states >= kFewestStates; states /= 2) {
+    auto shorter = subset_up_to(language, *limits.maximum, states, budget);
+    if (!shorter.ok()) return shorter;
+    auto some = limits.minimum == 0 ? std::move(shorter) : shorter->intersect(lengths, budget);
+    if (!budget.ok()) return budget.error();
+    if (some.ok() && !some->empty()) return some;
+  }
+  return all;
 }
 
 }  // namespace
@@ -84,26 +112,42 @@ Shape intersection(const Shape& a, const Shape& b) {
   return shape;
 }
 
-Result<StringLanguage> string_language(const StringLimits& limits) {
-  NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits));
-  if (limits.minimum == 0 && !limits.maximum) return language;
-  if (limits.maximum && !can_count(language, *limits.maximum))
-    return StringLanguage::too_many_states();
-  NMM_ASSIGN(const StringLanguage lengths,
-             StringLanguage::of_length(limits.minimum, limits.maximum));
-  return language.intersect(lengths);
+int64_t bytes_of(const Shape& shape) {
+  const auto bytes = [](const auto& vector) {
+    return std::ssize(vector) * static_cast<int64_t>(sizeof(vector[0]));
+  };
+  int64_t sum = sizeof(Shape) + bytes(shape.number.multiples) + bytes(shape.string.languages) +
+                bytes(shape.array.items) + bytes(shape.array.contains) +
+                bytes(shape.object.properties) + bytes(shape.object.required) +
+                bytes(shape.object.names) + bytes(shape.literals);
+  for (const ItemSchemas& items : shape.array.items) sum += bytes(items.prefix);
+  for (const std::string& name : shape.object.required) sum += std::ssize(name);
+  return sum;
 }
 
-Result<StringLanguage> string_language_or_subset(const StringLimits& limits, int64_t states) {
-  auto all = string_language(limits);
-  if (!limits.maximum || (all.ok() && std::ssize(all->states()) <= 2 * states)) return all;
-  NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits));
-  NMM_ASSIGN(const StringLanguage lengths, StringLanguage::of_length(limits.minimum, {}));
-  for (; states >= kFewestStates; states /= 2) {
-    auto some = subset_up_to(language, *limits.maximum, states).intersect(lengths);
-    if (some.ok() && !some->empty()) return some;
-  }
-  return all;
+Status charge(const Shape& shape, Budget& budget) {
+  if (!budget.allocate(bytes_of(shape))) return budget.error();
+  return {};
+}
+
+Status charge(const Shapes& shapes, Budget& budget) {
+  for (const Shape& shape : shapes) NMM_TRY(charge(shape, budget));
+  return {};
+}
+
+Result<StringLanguage> string_language(const StringLimits& limits, Budget& budget) {
+  Budget::Scratch scratch(budget);
+  auto language = exact_string_language(limits, budget);
+  if (language.ok()) scratch.keep(language->bytes());
+  return language;
+}
+
+Result<StringLanguage> string_language_or_subset(const StringLimits& limits, int64_t states,
+                                                 Budget& budget) {
+  Budget::Scratch scratch(budget);
+  auto language = string_language_or_part(limits, states, budget);
+  if (language.ok()) scratch.keep(language->bytes());
+  return language;
 }
 
 std::string canonical_text(const Json& value) {

@@ -94,12 +94,18 @@ using Shapes = std::vector<Shape>;
 // Returns the shape of the values that both shapes allow. The shapes must have the same kind, which
 // is not kLiterals.
 Shape intersection(const Shape& a, const Shape& b);
+// Returns an estimate of the memory of a shape, in bytes.
+int64_t bytes_of(const Shape& shape);
+// Charges copies of shapes. Returns an error if the budget is exceeded.
+Status charge(const Shape& shape, Budget& budget);
+Status charge(const Shapes& shapes, Budget& budget);
 // Returns the strings within the limits. Returns an error if counting their characters takes too
 // many states.
-Result<StringLanguage> string_language(const StringLimits& limits);
+Result<StringLanguage> string_language(const StringLimits& limits, Budget& budget);
 // Returns the strings within the limits, or only some of them if all would take too many states.
 // The automaton then has about `states` states.
-Result<StringLanguage> string_language_or_subset(const StringLimits& limits, int64_t states);
+Result<StringLanguage> string_language_or_subset(const StringLimits& limits, int64_t states,
+                                                 Budget& budget);
 // Returns a text that equal values share, such as 1.0 and 1, or objects in a different order.
 std::string canonical_text(const Json& value);
 

@@ -37,11 +37,25 @@ Evaluated evaluated_by(const Shape& shape) {
   return found;
 }
 
+// Charges a set of names, and another copy of them in a PropertySchemas.
+Status charge_names(const Evaluated& evaluated, Budget& budget) {
+  constexpr int64_t kBytesPerName = 250;
+  int64_t bytes = static_cast<int64_t>(evaluated.prefix * sizeof(void*)) +
+                  std::ssize(evaluated.patterns) * kBytesPerName;
+  for (const std::string& name : evaluated.names) bytes += kBytesPerName + 3 * std::ssize(name);
+  if (!budget.allocate(bytes)) return budget.error();
+  return {};
+}
+
 // Returns the shapes, and the combinations of them that evaluate more than each of their members.
-Result<Shapes> combinations(const Shapes& shapes) {
+Result<Shapes> combinations(const Shapes& shapes, Budget& budget) {
+  NMM_TRY(charge(shapes, budget));
   Shapes result = shapes;
   std::vector<Evaluated> evaluated;
-  for (const Shape& shape : shapes) evaluated.push_back(evaluated_by(shape));
+  for (const Shape& shape : shapes) {
+    evaluated.push_back(evaluated_by(shape));
+    NMM_TRY(charge_names(evaluated.back(), budget));
+  }
   const bool all_equal = std::all_of(evaluated.begin(), evaluated.end(), [&](const Evaluated& one) {
     return one == evaluated.front();
   });
@@ -55,9 +69,11 @@ Result<Shapes> combinations(const Shapes& shapes) {
     for (size_t i = 0; i < shapes.size(); ++i) {
       if ((chosen >> i & 1) == 0) continue;
       combined = combined ? intersection(*combined, shapes[i]) : shapes[i];
+      NMM_TRY(charge(*combined, budget));
       alone.push_back(&evaluated[i]);
     }
     const Evaluated all = evaluated_by(*combined);
+    NMM_TRY(charge_names(all, budget));
     const bool adds =
         std::none_of(alone.begin(), alone.end(), [&](const Evaluated* one) { return *one == all; });
     if (adds) result.push_back(std::move(*combined));
@@ -65,15 +81,16 @@ Result<Shapes> combinations(const Shapes& shapes) {
   return result;
 }
 
-void limit_rest(Shape& shape, const Json& schema) {
+Status limit_rest(Shape& shape, const Json& schema, Budget& budget) {
   const Evaluated evaluated = evaluated_by(shape);
-  if (evaluated.all) return;
+  NMM_TRY(charge_names(evaluated, budget));
+  if (evaluated.all) return {};
   if (shape.kind == Shape::Kind::kArray) {
     ItemSchemas items;
     items.prefix.assign(evaluated.prefix, nullptr);
     items.rest = &schema;
     shape.array.items.push_back(std::move(items));
-    return;
+    return {};
   }
   PropertySchemas properties;
   for (const std::string& name : evaluated.names) properties.add(name, &kAnything);
@@ -82,11 +99,13 @@ void limit_rest(Shape& shape, const Json& schema) {
   properties.additional = &schema;
   properties.mentions_others = true;
   shape.object.properties.push_back(std::make_shared<const PropertySchemas>(std::move(properties)));
+  return {};
 }
 
 }  // namespace
 
-Result<Shapes> with_unevaluated(Shapes shapes, Shape::Kind kind, const Json& schema) {
+Result<Shapes> with_unevaluated(Shapes shapes, Shape::Kind kind, const Json& schema,
+                                Budget& budget) {
   const bool is_array = kind == Shape::Kind::kArray;
   Shapes concerned, result;
   for (Shape& shape : shapes) {
@@ -99,9 +118,9 @@ Result<Shapes> with_unevaluated(Shapes shapes, Shape::Kind kind, const Json& sch
     (shape.kind == kind ? concerned : result).push_back(std::move(shape));
   }
   if (concerned.empty()) return result;
-  NMM_ASSIGN(Shapes overlapping, combinations(concerned));
+  NMM_ASSIGN(Shapes overlapping, combinations(concerned, budget));
   for (Shape& shape : overlapping) {
-    limit_rest(shape, schema);
+    NMM_TRY(limit_rest(shape, schema, budget));
     result.push_back(std::move(shape));
   }
   return result;

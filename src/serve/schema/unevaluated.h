@@ -12,6 +12,7 @@ namespace neuronmm::grammar {
 // kArray for items or kObject for properties. If a value may have several shapes at once, whatever
 // one of them evaluates counts for all. Such shapes are therefore combined. Constants of that
 // kind, arrays with `contains`, and too many different shapes are errors.
-Result<Shapes> with_unevaluated(Shapes shapes, Shape::Kind kind, const Json& schema);
+Result<Shapes> with_unevaluated(Shapes shapes, Shape::Kind kind, const Json& schema,
+                                Budget& budget);
 
 }  // namespace neuronmm::grammar

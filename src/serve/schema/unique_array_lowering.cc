@@ -17,6 +17,9 @@ const Json kNull = nullptr;
 const Json kFalse = false;
 const Json kTrueItem = true;
 
+// The memory of a constant in the tables of an array. Assumed.
+constexpr int64_t kConstantBytes = 120;
+
 // Returns the values without those that equal an earlier one.
 UniqueLiterals distinct(const UniqueLiterals& values) {
   std::set<std::string> texts;
@@ -97,6 +100,9 @@ Result<bool> UniqueArrayLowering::run() {
   for (int64_t i = 0; i <= prefix_items(); ++i) {
     NMM_ASSIGN(const Shapes shapes, shapes_at(i));
     const auto constants = constants_of(shapes);
+    const int64_t count = constants ? std::ssize(*constants) : 0;
+    if (!lowering_.budget().allocate(kConstantBytes * (1 + count)))
+      return lowering_.budget().error();
     if (constants) {
       by_index.push_back(*constants);
       continue;
@@ -163,16 +169,17 @@ Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shap
       continue;
     }
     if (shape.kind != Shape::Kind::kString) return std::optional<StringLanguage>();
-    auto some = string_language(shape.string);
+    auto some = string_language(shape.string, lowering_.budget());
     if (!some.ok()) return lowering_.error_at(point_, some.error().message);
     if (all) {
-      NMM_ASSIGN(some, all->unite(*some));
+      NMM_ASSIGN(some, all->unite(*some, lowering_.budget()));
     }
     all = std::move(some).value();
   }
   if (!constants.empty()) {
-    NMM_ASSIGN(const StringLanguage others, StringLanguage::of_strings(constants));
-    NMM_ASSIGN(all, all->unite(others));
+    NMM_ASSIGN(const StringLanguage others,
+               StringLanguage::of_strings(constants, lowering_.budget()));
+    NMM_ASSIGN(all, all->unite(others, lowering_.budget()));
   }
   if (!can_always_continue(*all)) all.reset();
   return all;

@@ -15,6 +15,16 @@ namespace {
 
 StringLanguage language(const std::string& pattern) { return compile_pattern(pattern).value(); }
 
+StringLanguage shortened(const StringLanguage& language, int64_t maximum) {
+  Budget budget;
+  return subset_up_to(language, maximum, 8192, budget).value();
+}
+
+bool countable(const StringLanguage& language, int64_t maximum) {
+  Budget budget;
+  return can_count(language, maximum, budget);
+}
+
 // Returns the number of characters of the longest string. Fails if the automaton has a loop.
 int64_t longest_string(const StringLanguage& language) {
   const auto& states = language.states();
@@ -52,7 +62,7 @@ TEST(CountedStrings, AreInTheLanguageAndShortEnough) {
         std::string("^(?:[ab]{0,3}c)*d$"), std::string("^(?:ab|abab|x(?:yz){3}a*)?$")}) {
     const StringLanguage all = language(pattern);
     for (const int64_t maximum : {20, 64, 255, 2083}) {
-      const StringLanguage some = subset_up_to(all, maximum, 8192);
+      const StringLanguage some = shortened(all, maximum);
       ASSERT_FALSE(some.empty()) << pattern << maximum;
       EXPECT_LE(longest_string(some), maximum) << pattern;
       EXPECT_LT(some.states().size(), 20'000U) << pattern;
@@ -65,17 +75,17 @@ TEST(CountedStrings, AreInTheLanguageAndShortEnough) {
 }
 
 TEST(CountedStrings, ALanguageOfOneLoopIsCountedExactly) {
-  const StringLanguage some = subset_up_to(language("^a*$"), 100, 8192);
+  const StringLanguage some = shortened(language("^a*$"), 100);
   EXPECT_TRUE(some.accepts(std::string(100, 'a')));
   EXPECT_FALSE(some.accepts(std::string(101, 'a')));
 }
 
 TEST(CountedStrings, CanBeCountedIfTheStatesSuffice) {
-  EXPECT_TRUE(can_count(language("^a*$"), StringLanguage::kMaxStates - 1));
-  EXPECT_FALSE(can_count(language("^a*$"), StringLanguage::kMaxStates));
+  EXPECT_TRUE(countable(language("^a*$"), StringLanguage::kMaxStates - 1));
+  EXPECT_FALSE(countable(language("^a*$"), StringLanguage::kMaxStates));
   // A length reaches only one of the two states.
-  EXPECT_TRUE(can_count(language("^(?:ab)*$"), StringLanguage::kMaxStates - 1));
-  EXPECT_FALSE(can_count(language("^(?:a|bb)*$"), StringLanguage::kMaxStates / 2 + 1));
+  EXPECT_TRUE(countable(language("^(?:ab)*$"), StringLanguage::kMaxStates - 1));
+  EXPECT_FALSE(countable(language("^(?:a|bb)*$"), StringLanguage::kMaxStates / 2 + 1));
 }
 
 // The schemas are those that pydantic writes for HttpUrl and for EmailStr with a max_length.

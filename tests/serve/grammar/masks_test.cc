@@ -2,6 +2,7 @@
 // follow them must be valid documents.
 
 #include <bit>
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -238,6 +239,58 @@ TEST(Masks, AnswersGoOnWhenStatesAreForgotten) {
   EXPECT_FALSE(second.must_end());
 }
 
+// Without work, a mask has tokens of one byte only. It is completed when the state comes again.
+TEST(Masks, AreCompletedInPortions) {
+  const auto vocabulary = demo_vocabulary();
+  const auto whole = masks_of(Json::parse(kPerson), vocabulary);
+  const auto parts = masks_of(Json::parse(kPerson), vocabulary);
+  std::vector<uint64_t> expected(vocabulary->mask_words()), mask(expected);
+  int all_portions = 0;
+  const std::vector<std::string_view> texts = {"", "{\"name\": ", "{\"name\": \"",
+                                               "{\"name\": \"x\", \"code\": \"A"};
+  for (const std::string_view text : texts) {
+    auto state = whole->start(), other = parts->start();
+    whole->advance(state, text);
+    parts->advance(other, text);
+    (void)whole->allowed(state, expected, int64_t{1} << 40);
+    int portions = 0;
+    for (; portions == 0 || (mask != expected && portions < 10'000); ++portions) {
+      const int64_t work = parts->allowed(other, mask, 10);
+      EXPECT_LT(work, 10 + 64 * 256);  // the tokens of one byte are always read
+      EXPECT_FALSE(set_bits(mask).empty());
+      for (const TokenId id : set_bits(mask))
+        ASSERT_TRUE(expected[static_cast<size_t>(id) / 64] >> (id % 64) & 1) << text;
+    }
+    all_portions += portions;
+    EXPECT_EQ(mask, expected);
+  }
+  EXPECT_GT(all_portions, std::ssize(texts));
+}
+
+// Each state of this grammar has thousands of stacks. A step that looks at too many is not taken,
+// and a schema that needs one for the first byte is refused.
+TEST(Masks, WorkOfAStepIsLimited) {
+  Json schema;
+  for (int i = 0; i < 400; ++i)
+    schema["anyOf"].push_back({{"type", "array"}, {"items", {{"$ref", "#"}}}, {"minItems", i}});
+  Budget budget;
+  auto compiled = compile_schema(schema, "schema", {.closed_objects = false, .budget = &budget});
+  if (!compiled.ok()) return;  // refused earlier
+  const auto made = TokenMasks::make(std::move(compiled).value(), demo_vocabulary());
+  if (!made.ok()) {
+    EXPECT_THAT(made.error().message, testing::HasSubstr("too many alternatives"));
+    return;
+  }
+  Matcher matcher(*made);
+  std::vector<uint64_t> mask(demo_vocabulary()->mask_words());
+  for (int i = 0; i < 50 && !matcher.must_end(); ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    matcher.allowed_tokens(mask);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    matcher.advance(set_bits(mask).front());
+  }
+}
+
 TEST(Masks, CanBeSharedBetweenThreads) {
   const auto masks = masks_of(Json::parse(kPerson), demo_vocabulary());
   std::vector<std::thread> threads;
@@ -256,11 +309,43 @@ TEST(Masks, CanBeSharedBetweenThreads) {
   EXPECT_THAT(valid, testing::Each(10));
 }
 
+TEST(GrammarCache, DropsGrammarsThatTakeTooMuchMemory) {
+  const auto make = [] { return masks_of(Json(true), small_vocabulary("null")); };
+  const int64_t bytes = make()->bytes();
+  GrammarCache cache(100, 3 * bytes + 100);
+  int made = 0;
+  const auto get = [&](const std::string& key) {
+    return cache.get(key, "",
+                     [&]() -> Result<std::shared_ptr<TokenMasks>> { return ++made, make(); });
+  };
+  for (const char* key : {"a", "b", "c", "d", "d", "c", "b"}) EXPECT_TRUE(get(key).ok());
+  EXPECT_EQ(made, 4);
+  EXPECT_TRUE(get("a").ok());
+  EXPECT_EQ(made, 5);
+}
+
+TEST(GrammarCache, CountsTheGrammarsOfEachClientWhileTheyAreUsed) {
+  const auto make = []() -> Result<std::shared_ptr<TokenMasks>> {
+    return masks_of(Json(true), small_vocabulary("null"));
+  };
+  GrammarCache cache(1);
+  auto first = cache.get("a", "one", make).value();
+  const int64_t bytes = first->grammar_bytes();
+  EXPECT_GT(bytes, 0);
+  (void)cache.get("a", "two", make).value();  // known, so it costs this client nothing
+  EXPECT_EQ(cache.bytes_of("one"), bytes);
+  EXPECT_EQ(cache.bytes_of("two"), 0);
+  (void)cache.get("b", "one", make).value();
+  EXPECT_EQ(cache.bytes_of("one"), 2 * bytes);
+  first.reset();  // the cache has dropped it
+  EXPECT_EQ(cache.bytes_of("one"), bytes);
+}
+
 TEST(GrammarCache, KeepsTheGrammarsUsedLast) {
   GrammarCache cache(2);
   int made = 0;
   const auto get = [&](const std::string& key) {
-    return cache.get(key, [&]() -> Result<std::shared_ptr<TokenMasks>> {
+    return cache.get(key, "", [&]() -> Result<std::shared_ptr<TokenMasks>> {
       ++made;
       if (key == "bad") return fail("bad");
       return masks_of(Json(true), small_vocabulary("null"));

@@ -14,6 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Result<StringLanguage> numbers_within(const NumberLimits& limits) {
+  Budget budget;
+  return number_language(limits, budget);
+}
+
 TEST(Decimal, HasTheDigitsOfANumber) {
   EXPECT_EQ(Decimal::of(Json(0.1)).text(), "0.1");
   EXPECT_EQ(Decimal::of(Json(-1.0)).text(), "-1");
@@ -44,7 +49,7 @@ TEST(NumberLanguage, ContainsTheNumbersWithinItsLimits) {
     const double multiple = 0.25 * static_cast<double>(1 + random() % 30);
     const bool has_multiple = random() % 3 == 0;
     if (has_multiple) limits.multiples = {Decimal::of(Json(multiple))};
-    const auto language = number_language(limits);
+    const auto language = numbers_within(limits);
     ASSERT_TRUE(language.ok()) << language.error().message;
     for (int i = 0; i < 60; ++i) {
       const double value = i < 4 ? (i % 2 == 0 ? low : high) + (i / 2) * 0.25 : quarter(2000);
@@ -64,10 +69,10 @@ TEST(NumberLanguage, ContainsTheNumbersWithinItsLimits) {
 }
 
 TEST(NumberLanguage, WritesNumbersAsJsonDoes) {
-  const auto integers = number_language({.integer = true,
-                                         .minimum = NumberBound{Decimal::of(Json(-5))},
-                                         .maximum = {},
-                                         .multiples = {}});
+  const auto integers = numbers_within({.integer = true,
+                                        .minimum = NumberBound{Decimal::of(Json(-5))},
+                                        .maximum = {},
+                                        .multiples = {}});
   for (const char* text : {"", "-", "-0", "01", "+1", "1.", "1.0", "1e1", ".5", "--1", "-6"})
     EXPECT_FALSE(integers->accepts(text)) << text;
   for (const char* text : {"0", "-5", "123456789012345678901234567890"})
@@ -75,10 +80,10 @@ TEST(NumberLanguage, WritesNumbersAsJsonDoes) {
 }
 
 TEST(NumberLanguage, IsExactForDecimalFractions) {
-  const auto tenths = number_language({.integer = false,
-                                       .minimum = {},
-                                       .maximum = NumberBound{Decimal::of(Json(0.3))},
-                                       .multiples = {Decimal::of(Json(0.1))}});
+  const auto tenths = numbers_within({.integer = false,
+                                      .minimum = {},
+                                      .maximum = NumberBound{Decimal::of(Json(0.3))},
+                                      .multiples = {Decimal::of(Json(0.1))}});
   EXPECT_TRUE(tenths->accepts("0.3"));
   EXPECT_TRUE(tenths->accepts("-7.30"));
   EXPECT_FALSE(tenths->accepts("0.4"));
