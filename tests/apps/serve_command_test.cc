@@ -16,6 +16,14 @@
 namespace neuronmm::apps {
 namespace {
 
+// Returns the port that a server has printed.
+int port_in(const std::string& printed) {
+  const std::string before = "listening on http://127.0.0.1:";
+  const size_t found = printed.find(before);
+  EXPECT_NE(found, std::string::npos) << printed;
+  return found == std::string::npos ? 0 : std::atoi(printed.c_str() + found + before.size());
+}
+
 class ServeCommand : public ProgramTest {
  protected:
   struct StartedServer {
@@ -34,12 +42,7 @@ class ServeCommand : public ProgramTest {
                   flags + " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" +
                   log + "' && break; sleep 0.05; done; echo $!");
     const std::string text = read(log);
-    const std::string before_port = "listening on http://127.0.0.1:";
-    const size_t found = text.find(before_port);
-    EXPECT_NE(found, std::string::npos) << text;
-    const int port =
-        found == std::string::npos ? 0 : std::atoi(text.c_str() + found + before_port.size());
-    return {std::atoi(started.output.c_str()), port, text};
+    return {std::atoi(started.output.c_str()), port_in(text), text};
   }
 
   // Starts a server of the demo model with these flags, requests each path with GET when the server
@@ -129,10 +132,7 @@ class RunningServer : public ServeCommand {
     ServeCommand::TearDown();
   }
   std::string printed() const { return read(path("out")); }
-  int port() const {
-    const std::string text = printed();
-    return std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
-  }
+  int port() const { return port_in(printed()); }
   // Waits for the end of the server and returns its exit code.
   int exit_code() {
     int status = -1;

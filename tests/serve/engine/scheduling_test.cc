@@ -360,7 +360,8 @@ TEST_F(Scheduling, APassWithoutMemoryIsRepeatedWithThatOfCachedBlocks) {
   Engine engine(fragile, {});
   submit_and_wait(engine, request_of(200, 5));
   EXPECT_GT(engine.statistics().kv_blocks_cached, 0);
-  const Request request = request_of(150, 6);
+  Request request = request_of(150, 6);
+  request.prompt[0] ^= 1;  // otherwise the cached block would be in use
   failing.failures = 1;
   const auto second = submit_and_wait(engine, request);
   engine.abort();
