@@ -1,6 +1,7 @@
 #include "process.h"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -52,6 +53,8 @@ void write_error(const char* text) {
 
 // Reports missing memory without allocating any, and returns exit code 1.
 int report_out_of_memory() {
+  static std::atomic_flag is_reported;  // cleaning up may fail for the same reason
+  if (is_reported.test_and_set()) return 1;
   std::array<char, 64> asked{}, limited{};
   if (const size_t bytes = last_failed_allocation(); bytes > 0)
     std::snprintf(asked.data(), asked.size(), " (asked for %zu bytes more)", bytes);
