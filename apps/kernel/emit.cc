@@ -80,7 +80,7 @@ Result<int> run_emit(const EmitFlags& flags) {
   }
   NMM_ASSIGN(const std::string source,
              emitted_source(all, dialect, nki::find_driver(flags.driver)));
-  NMM_TRY(output.write(source));
+  // The report comes first, because a second run refuses to replace the kernel.
   NMM_TRY(report.write_json(Json{{"output", flags.output},
                                  {"kernel", settings.kernel->name},
                                  {"shape", shape_text(settings)},
@@ -90,6 +90,7 @@ Result<int> run_emit(const EmitFlags& flags) {
                                  {"cores", settings.cores},
                                  {"instructions", instructions},
                                  {"driver", text_or_null(flags.driver)}}));
+  NMM_TRY(output.write(source));
   report.print("{}: {} for {}, tiling {}\n{} instructions{} when its loops are unrolled\n",
                flags.output, settings.kernel->name, shape_text(all), tiling_text(settings.tiling),
                instructions, settings.cores > 1 ? " of each core" : "");

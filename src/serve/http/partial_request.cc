@@ -24,12 +24,12 @@ std::string_view find_fault_in_partial_lines(std::string_view text) {
 }
 
 std::string_view find_fault_in_partial_head(std::string_view text, bool with_request_line) {
+  const bool whole = text.find(kLineEnd) != std::string_view::npos;
   text = text.substr(0, text.find("\r\n\r\n"));
   if (const std::string_view fault = find_fault_in_partial_lines(text); !fault.empty())
     return fault;
   if (!with_request_line) return {};
   const std::string_view request_line = text.substr(0, text.find(kLineEnd));
-  const bool whole = request_line.size() < text.size();
   const bool has_version =
       request_line.ends_with(" HTTP/1.1") || request_line.ends_with(" HTTP/1.0");
   return whole && !has_version ? "the request line does not end with its version" : "";
