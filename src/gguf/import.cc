@@ -117,9 +117,10 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
   NMM_ASSIGN(const io::GgufShards model, io::GgufShards::open(file));
   ImportSummary summary;
   for (const fs::path& path : model.paths()) {
-    std::error_code ignored;
+    std::error_code error;
     summary.files.push_back(path.string());
-    summary.bytes_before += static_cast<int64_t>(fs::file_size(path, ignored));
+    summary.bytes_before += static_cast<int64_t>(fs::file_size(path, error));
+    if (error) return fail("{}: cannot be read: {}", path.string(), error.message());
   }
   NMM_ASSIGN(const Import plan, plan_import(model, dtype, summary));
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
