@@ -96,14 +96,14 @@ TEST_F(SlowClients, BodiesBelowTheSlowestRateGet408) {
 }
 
 TEST_F(SlowClients, ASlowBodyAboveTheRateIsRead) {
-  options_.limits.body = milliseconds(200);
+  options_.limits.body = milliseconds(600);
   options_.limits.slowest_rate = 1000;
   start();
   const std::string body = R"({"prompt": "a", "max_tokens": 1})" + std::string(3000, ' ');
   HttpClient& client = open(fmt::format("{}Content-Length: {}\r\n\r\n", kHead, body.size()));
-  for (size_t at = 0; at < body.size(); at += 300) {  // 500 ms in all
+  for (size_t at = 0; at < body.size(); at += 300) {  // 800 ms in all
     ASSERT_TRUE(client.send(body.substr(at, 300)));
-    std::this_thread::sleep_for(milliseconds(50));
+    std::this_thread::sleep_for(milliseconds(75));
   }
   EXPECT_EQ(client.read_response().status, 200);
 }
