@@ -45,6 +45,16 @@ class FolderWriterTest : public testing::Test {
     put(root_ / name / "model.safetensors", "");
     return root_ / name;
   }
+  // Does what a commit does until the new folder is in place and the old one in the staging folder.
+  void exchange_in_commit(const fs::path& out) const {
+    const fs::path partial = out.string() + ".partial";
+    const auto staging = StagingFolder::find(partial);
+    ASSERT_TRUE(staging.ok() && staging.value());
+    ASSERT_TRUE(staging.value()->mark_commit().ok());
+    fs::rename(out, partial / "old");
+    fs::rename(partial / "model", out);
+    fs::rename(partial / "old", partial / "model");
+  }
   const std::string kOldConfig = config_with(R"({"vocab_size": 77})");
   TemporaryFolder root_;
 };
@@ -143,14 +153,7 @@ TEST_F(FolderWriterTest, AFileInTheReplacedFolderIsNotDeleted) {
     put(writer->staging() / "config.json", "new");
     return writer;
   });
-  {
-    const auto staging = StagingFolder::find(root_ / "out.partial");
-    ASSERT_TRUE(staging.ok() && staging.value());
-    ASSERT_TRUE(staging.value()->mark_commit().ok());
-    fs::rename(out, root_ / "out.partial/old");
-    fs::rename(root_ / "out.partial/model", out);
-    fs::rename(root_ / "out.partial/old", root_ / "out.partial/model");
-  }
+  exchange_in_commit(out);
   put(root_ / "out.partial/model/thesis.tex", "mine");
   EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse),
                          {"out.partial/model", "thesis.tex", "not deleted"}));
@@ -279,14 +282,7 @@ TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
     put(writer->resume_folder() / "layer-0", "done");
     return writer;
   });
-  {
-    const auto staging = StagingFolder::find(root_ / "out.partial");
-    ASSERT_TRUE(staging.ok() && staging.value());
-    ASSERT_TRUE(staging.value()->mark_commit().ok());
-    fs::rename(out, root_ / "out.partial/old");
-    fs::rename(root_ / "out.partial/model", out);
-    fs::rename(root_ / "out.partial/old", root_ / "out.partial/model");
-  }
+  exchange_in_commit(out);
   EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse), {"already exists"}));
   EXPECT_EQ(names_in(root_.path()), std::set<std::string>{"out"});
   EXPECT_EQ(get(out / "config.json"), "new");
