@@ -13,6 +13,22 @@ std::span<const TokenId> block_tokens(std::span<const TokenId> tokens, size_t bl
   return tokens.subspan(block * kKvBlock, kKvBlock);
 }
 
+// Keeps an entry from being evicted.
+class EntryInUse {
+ public:
+  EntryInUse(PrefixCache& prefixes, PrefixCache::Entry& entry)
+      : prefixes_(prefixes), entry_(entry) {
+    prefixes_.add_user(entry_);
+  }
+  ~EntryInUse() { prefixes_.remove_user(entry_); }
+  EntryInUse(const EntryInUse&) = delete;
+  EntryInUse& operator=(const EntryInUse&) = delete;
+
+ private:
+  PrefixCache& prefixes_;
+  PrefixCache::Entry& entry_;
+};
+
 }  // namespace
 
 KvMemory::KvMemory(const model::Transformer& transformer, int64_t blocks, int64_t capacity_tokens)
@@ -72,7 +88,7 @@ SequenceMemory::~SequenceMemory() {
     const auto index = static_cast<size_t>(i);
     if (index < shared_.size()) {
       memory_.prefixes_.remove_user(*shared_[index]);
-    } else {
+    } else if (index > shared_.size() || !last_block_kept_) {
       memory_.give_back(cache_->blocks()[index]);
     }
   }
@@ -94,24 +110,70 @@ void SequenceMemory::use_shared_block(PrefixCache::Entry& entry) {
   if (own && own != entry.block) memory_.give_back(std::move(own));
 }
 
+PrefixCache::Match SequenceMemory::find_next(std::span<const TokenId> tokens) const {
+  const int64_t count = std::min(kKvBlock, std::ssize(tokens) - 1 - length());
+  if (length() % kKvBlock != 0 || count <= 0) return {};
+  return memory_.prefixes_.find(
+      last(), salt_, tokens.subspan(static_cast<size_t>(length()), static_cast<size_t>(count)));
+}
+
 void SequenceMemory::take_cached_blocks(std::span<const TokenId> tokens) {
-  while (length() % kKvBlock == 0 && length() + kKvBlock < std::ssize(tokens)) {
-    PrefixCache::Entry* const entry =
-        memory_.prefixes_.find(last(), salt_, block_tokens(tokens, shared_.size()));
-    if (entry == nullptr) return;
-    use_shared_block(*entry);
+  for (PrefixCache::Match next = find_next(tokens); next.whole_block(); next = find_next(tokens)) {
+    use_shared_block(*next.entry);
     cache_->set_length(length() + kKvBlock);
   }
 }
 
-bool SequenceMemory::reserve(int64_t positions) {
-  const int64_t held = std::ssize(cache_->blocks());
+bool SequenceMemory::reserve_with_prefix(std::span<const TokenId> tokens) {
+  NMM_CHECK(cache_->blocks().empty());
+  take_cached_blocks(tokens);
+  const PrefixCache::Match next = find_next(tokens);
+  const int64_t positions = std::ssize(tokens);
+  const bool taken = next.common > 0 && (reserve_and_copy(*next.entry, positions) ||
+                                         adopt_and_reserve(*next.entry, positions));
+  if (taken) cache_->set_length(length() + next.common);
+  return taken || reserve(positions);
+}
+
+bool SequenceMemory::reserve_and_copy(PrefixCache::Entry& entry, int64_t positions) {
+  const EntryInUse in_use(memory_.prefixes_, entry);
+  if (!reserve(positions)) return false;
+  const std::unique_ptr<ops::KvCache> source = memory_.make_cache();
+  const auto index = std::ssize(shared_);
+  for (int64_t i = 0; i < index; ++i)
+    source->set_block(i, cache_->blocks()[static_cast<size_t>(i)]);
+  source->set_block(index, entry.block);
+  memory_.transformer_.copy_block(*source, *cache_, index);
+  return true;
+}
+
+// Takes the entry's block itself. This is for sequences for which the memory suffices, but not for
+// the copy of a block.
+bool SequenceMemory::adopt_and_reserve(PrefixCache::Entry& entry, int64_t positions) {
+  const bool fits = missing_blocks(positions) <= memory_.available();
+  if (!fits || entry.complete() || entry.users > 0) return false;
+  ops::KvBlock block = memory_.prefixes_.remove(entry);
+  try {
+    cache_->set_block(std::ssize(shared_), block);
+  } catch (...) {
+    memory_.give_back(std::move(block));
+    throw;
+  }
+  return reserve(positions);
+}
+
+int64_t SequenceMemory::missing_blocks(int64_t positions) const {
   const int64_t wanted = (positions + kKvBlock - 1) / kKvBlock;
-  if (wanted - held > memory_.available()) return false;
-  for (int64_t i = held; i < wanted; ++i) {
+  return std::max<int64_t>(0, wanted - std::ssize(cache_->blocks()));
+}
+
+bool SequenceMemory::reserve(int64_t positions) {
+  const int64_t missing = missing_blocks(positions);
+  if (missing > memory_.available()) return false;
+  for (int64_t i = 0; i < missing; ++i) {
     ops::KvBlock block = memory_.take_block();
     try {
-      cache_->set_block(i, block);
+      cache_->set_block(std::ssize(cache_->blocks()), block);
     } catch (...) {
       memory_.give_back(std::move(block));
       throw;
@@ -123,8 +185,23 @@ bool SequenceMemory::reserve(int64_t positions) {
 void SequenceMemory::share_blocks(std::span<const TokenId> tokens) {
   while ((std::ssize(shared_) + 1) * kKvBlock <= length()) {
     const size_t index = shared_.size();
-    use_shared_block(memory_.prefixes_.insert(last(), salt_, block_tokens(tokens, index),
-                                              cache_->blocks()[index]));
+    PrefixCache::Inserted inserted = memory_.prefixes_.insert(
+        last(), salt_, block_tokens(tokens, index), cache_->blocks()[index]);
+    if (inserted.replaced) memory_.give_back(std::move(inserted.replaced));
+    use_shared_block(*inserted.entry);
+  }
+}
+
+void SequenceMemory::keep_last_block(std::span<const TokenId> tokens) {
+  const size_t first = shared_.size() * kKvBlock, count = static_cast<size_t>(length()) - first;
+  if (count == 0 || count >= kKvBlock) return;
+  const ops::KvBlock& block = cache_->blocks()[shared_.size()];
+  try {
+    PrefixCache::Inserted inserted =
+        memory_.prefixes_.insert(last(), salt_, tokens.subspan(first, count), block);
+    if (inserted.replaced) memory_.give_back(std::move(inserted.replaced));
+    last_block_kept_ = inserted.entry->block == block;
+  } catch (const std::bad_alloc&) {
   }
 }
 

@@ -54,8 +54,8 @@ class KvMemory {
   PrefixCache prefixes_;
 };
 
-// The keys and values of one sequence. Other sequences may use its complete blocks, too. The
-// destructor returns the blocks to the KvMemory.
+// The keys and values of one sequence. Other sequences may use its complete blocks, too, and copy
+// its last one when it has left. The destructor returns the blocks to the KvMemory.
 class SequenceMemory {
  public:
   SequenceMemory(KvMemory& memory, std::string salt);
@@ -66,9 +66,15 @@ class SequenceMemory {
   ops::KvCache& cache() { return *cache_; }
   int64_t length() const { return cache_->length(); }
 
-  // Appends cached blocks that were computed from the sequence's next tokens, as far as there are
-  // any. `tokens` are all tokens of the sequence. Nothing happens if the last block is incomplete.
-  // The last token is never taken from the cache, because its logits have to be computed.
+  // Takes memory for all tokens of a sequence that has no block yet. The keys and values of its
+  // first tokens come from the prefix cache, as far as they are there: complete blocks are shared,
+  // and the block in which the sequence and the cache part is copied. The last token is never taken
+  // from the cache, because its logits have to be computed. Returns false if there are not enough
+  // blocks.
+  [[nodiscard]] bool reserve_with_prefix(std::span<const TokenId> tokens);
+  // Appends complete cached blocks that were computed from the sequence's next tokens, as far as
+  // there are any. `tokens` are all tokens of the sequence. Nothing happens if the last block is
+  // incomplete.
   void take_cached_blocks(std::span<const TokenId> tokens);
   // Takes blocks until the sequence has memory for `positions` tokens in all. Returns false and
   // changes nothing if there are not enough blocks.
@@ -76,6 +82,9 @@ class SequenceMemory {
   // Puts the complete blocks into the prefix cache, so that other sequences can use them. `tokens`
   // are all tokens of the sequence.
   void share_blocks(std::span<const TokenId> tokens);
+  // Puts the last, incomplete block into the prefix cache. No function but the destructor may be
+  // called afterwards. Call share_blocks() first. If the system has no memory, nothing happens.
+  void keep_last_block(std::span<const TokenId> tokens);
   // Returns a second sequence with the same tokens, or null if there are not enough blocks. Call
   // share_blocks() first: complete blocks are then shared, and only the last incomplete one is
   // copied.
@@ -83,6 +92,12 @@ class SequenceMemory {
 
  private:
   PrefixCache::Entry* last() const { return shared_.empty() ? nullptr : shared_.back(); }
+  // Looks up the tokens of the next block, except for the last token of the sequence.
+  PrefixCache::Match find_next(std::span<const TokenId> tokens) const;
+  // Returns how many blocks the sequence lacks for so many tokens.
+  int64_t missing_blocks(int64_t positions) const;
+  bool reserve_and_copy(PrefixCache::Entry& entry, int64_t positions);
+  bool adopt_and_reserve(PrefixCache::Entry& entry, int64_t positions);
   // Makes the entry's block the next shared block of this sequence. If the sequence has a block of
   // its own at that index, the block is given back.
   void use_shared_block(PrefixCache::Entry& entry);
@@ -92,6 +107,7 @@ class SequenceMemory {
   std::unique_ptr<ops::KvCache> cache_;
   // The entries of the first blocks. Blocks after them belong to this sequence alone.
   std::vector<PrefixCache::Entry*> shared_;
+  bool last_block_kept_ = false;  // whether the block after the shared ones belongs to the cache
 };
 
 }  // namespace neuronmm::serve

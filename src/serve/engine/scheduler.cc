@@ -25,6 +25,12 @@ FinishReason reason_of(model::Stop stop) {
   return full ? FinishReason::kLength : FinishReason::kStop;
 }
 
+// Returns whether the keys and values of an answer that ended so are worth keeping.
+bool computed_its_tokens(FinishReason reason) {
+  return reason == FinishReason::kStop || reason == FinishReason::kLength ||
+         reason == FinishReason::kCancelled;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits)
@@ -154,8 +160,9 @@ void Scheduler::make_room() {
   }
 }
 
-// Complete blocks of the sequence stay in the prefix cache until another sequence needs the memory.
+// The blocks of the sequence stay in the prefix cache until another sequence needs the memory.
 void Scheduler::preempt(Sequence& sequence) {
+  sequence.memory->keep_last_block(sequence.continuation.tokens());
   sequence.memory.reset();
   queue_.wait(sequence);
   ++statistics_.preemptions;
@@ -197,8 +204,8 @@ void Scheduler::admit() {
     bool fits = false;
     run_for_one_answer(sequence, [&] {
       auto memory = std::make_unique<SequenceMemory>(memory_, sequence.job.cache_salt);
-      if (!sequence.job.lacks_prompt_logprobs()) memory->take_cached_blocks(tokens);
-      fits = memory->reserve(std::ssize(tokens));
+      fits = sequence.job.lacks_prompt_logprobs() ? memory->reserve(std::ssize(tokens))
+                                                  : memory->reserve_with_prefix(tokens);
       if (!fits) return;
       queue_.run(sequence);
       sequence.memory = std::move(memory);
@@ -439,6 +446,8 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<To
   if (std::exchange(sequence.done, true)) return;
   Job& job = sequence.job;
   leave_queue(job);
+  if (sequence.memory && computed_its_tokens(reason))
+    sequence.memory->keep_last_block(sequence.continuation.tokens());
   sequence.memory.reset();
   queue_.remove(sequence);
   if (--job.unfinished == 0) finished_.push_back(job.id);

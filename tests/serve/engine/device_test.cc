@@ -32,7 +32,7 @@ TEST(EngineOnADevice, AnswersLikeGenerateAndSharesPrefixes) {
   EXPECT_GT(first_seconds, 0);
 
   const auto again = submit_and_wait(engine, request);
-  EXPECT_EQ(again->usage()->cached_tokens, 128);
+  EXPECT_EQ(again->usage()->cached_tokens, 139);
   EXPECT_EQ(again->answer().tokens.size(), 6u);
   expect_no_block_in_use(engine);
   EXPECT_LT(engine.statistics().step_seconds, 2 * first_seconds);
