@@ -117,6 +117,48 @@ class Access(PageTest):
         self.submit_and_wait("markdown")
         self.picture("dark")
 
+    def phone(self, width, height):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True})
+        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+    def check_targets(self, width, where):
+        """Every control that is shown lies on the screen and is large enough for a finger."""
+        controls = self.driver.execute_script("""
+            return [...document.querySelectorAll('button, select, textarea, input, .file')]
+                .filter(e => e.checkVisibility({visibilityProperty: true}) && !e.closest('.unseen'))
+                .map(e => [e.id || e.textContent, e.getBoundingClientRect().toJSON()])""")
+        self.assertGreater(len(controls), 3)
+        for name, box in controls:
+            self.assertGreaterEqual(box["height"], 40, (where, name))
+            self.assertGreaterEqual(box["left"], 0, (where, name))
+            self.assertLessEqual(box["right"], width, (where, name))
+
+    def test_a_phone_shows_mostly_messages_and_has_targets_for_fingers(self):
+        for width, height, share in ((380, 700, 0.6), (320, 560, 0.5), (380, 350, 0.3), (740, 360, 0.3)):
+            self.phone(width, height)
+            answers = len(self.all(".answer"))
+            self.type("x" * 200)
+            self.one("#send").click()
+            self.wait(lambda: len(self.all(".answer")) == answers + 1 and self.idle(), "the answer")
+            self.assertEqual(width, self.scroll_width())
+            self.assertGreaterEqual(self.one("#messages").size["height"], share * height, (width, height))
+            self.check_targets(width, f"chat {width}x{height}")
+            self.picture(f"phone_{width}x{height}")
+        self.phone(380, 700)
+        self.named("Menu").click()
+        self.check_targets(380, "menu")
+        self.named("Menu").click()
+        self.named("Settings").click()
+        self.driver.execute_script("document.querySelector('dialog[open]').scrollTop = 1e6")
+        self.named("Save", "dialog[open]").click()
+        self.one("#tab-model").click()
+        self.wait(lambda: len(self.all("#plots figure")) == 6, "plots")
+        self.check_targets(380, "model")
+        self.assertEqual(380, self.scroll_width())
+
     def test_narrow_screen_has_no_horizontal_scrolling(self):
         self.narrow()
         self.submit_and_wait("markdown")
