@@ -1,6 +1,7 @@
-// The command `neuronmm serve`: serves a model over HTTP with OpenAI's and Anthropic's APIs. It
-// takes its address first, so that a port in use is an error at once, then loads the model, and
-// says that it listens when requests can be answered. A signal lets running answers finish.
+// The command `neuronmm serve`: serves a model over HTTP with OpenAI's, Anthropic's and Ollama's
+// APIs. It takes its address first, so that a port in use is an error at once, then loads the
+// model, and says that it listens when requests can be answered. A signal lets running answers
+// finish.
 
 #include <algorithm>
 #include <chrono>
@@ -85,6 +86,8 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const serve::En
                                                    : flags.settings.model_name};
   model.tokenizer = loaded.tokenizer.get();
   model.vocab_size = config.vocab_size;
+  model.hidden_size = config.hidden_size;
+  model.pooling = flags.settings.pooling;
   const char* const memory_flag =
       flags.settings.engine.kv_cache_bytes > 0 ? "--kv-cache-memory" : "memory of keys and values";
   NMM_ASSIGN(model.context_tokens, context_tokens(engine, memory_flag, *loaded.transformer));
@@ -254,7 +257,8 @@ Result<int> run_serve(const ServeFlags& flags) {
 void add_serve(Program& program) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = program.add(
-      CommandGroup::kModels, "serve", "Serve a model over HTTP with OpenAI's and Anthropic's APIs",
+      CommandGroup::kModels, "serve",
+      "Serve a model over HTTP with OpenAI's, Anthropic's and Ollama's APIs",
       {"neuronmm serve MODEL_DIR", "neuronmm serve MODEL_DIR --port 8080 --kv-cache-memory 4GB"});
   add_serve_flags(command, *flags);
   program.set_run(

@@ -198,6 +198,19 @@ void add_ping_flag(CLI::App* command, serve::ServerLimits& limits) {
       ->group(kRare);
 }
 
+void add_pooling_flag(CLI::App* command, serve::Pooling& pooling) {
+  const auto set = [&pooling](const std::string& name) {
+    pooling = name == "mean" ? serve::Pooling::kMean : serve::Pooling::kLast;
+  };
+  command
+      ->add_option_function<std::string>("--pooling", set,
+                                         "Make embeddings of all tokens (mean) or the last (last)")
+      ->check(CLI::IsMember({"mean", "last"}))
+      ->type_name("KIND")
+      ->default_str(pooling == serve::Pooling::kMean ? "mean" : "last")
+      ->group(kQuality);
+}
+
 void add_server_flags(CLI::App* command, serve::ServeSettings& settings) {
   command
       ->add_option("--shutdown-timeout", settings.shutdown_timeout_s,
@@ -233,6 +246,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   add_web_flags(command, settings.server);
   add_client_flags(command, settings);
   add_engine_flags(command, settings.engine, settings.memory_bytes);
+  add_pooling_flag(command, settings.pooling);
   add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(

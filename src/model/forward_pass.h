@@ -17,6 +17,9 @@ using text::TokenId;
 
 // The tokens of a sequence after which logits are wanted: none, the last one, or all.
 enum class Logits { kNone, kLast, kAll };
+// The tokens of a sequence whose hidden states are wanted: what the last layer and the final norm
+// make of them.
+enum class HiddenStates { kNone, kLast, kAll };
 
 // The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
 // tokens before them.
@@ -26,13 +29,16 @@ struct SequenceTokens {
   Logits logits = Logits::kLast;
   // The values that predict() must return of each row of logits. If empty, it returns all.
   std::vector<ops::WantedLogits> wanted = {};
+  HiddenStates hidden = HiddenStates::kNone;
 };
 
-// The result of predict(): logits [rows, vocab_size]. Only values that nobody wanted may be missing
-// (ops::kUnwantedLogit).
+// The result of predict(): logits [rows, vocab_size] and hidden states [rows, hidden_size], both
+// sequence by sequence. Only logits that nobody wanted may be missing (ops::kUnwantedLogit).
 struct Predictions {
   Matrix logits;
-  std::vector<std::optional<ops::LogSum>> log_sums;  // as ops::Linear::apply_wanted returns them
+  // As ops::Linear::apply_wanted returns them.
+  std::vector<std::optional<ops::LogSum>> log_sums = {};
+  Matrix hidden = {};
 
   std::span<const float> row(int64_t i) const {
     return {logits.row(i), static_cast<size_t>(logits.columns())};

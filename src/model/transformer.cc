@@ -51,6 +51,25 @@ int64_t move_wanted_rows(std::span<const SequenceTokens> batch, MutableMatrixVie
   return wanted;
 }
 
+// Returns a copy of the rows whose hidden states are wanted, before their norm.
+Matrix copy_hidden_rows(std::span<const SequenceTokens> batch, ConstMatrixView hidden) {
+  const auto count = [](const SequenceTokens& sequence) {
+    return sequence.hidden == HiddenStates::kNone   ? int64_t{0}
+           : sequence.hidden == HiddenStates::kLast ? int64_t{1}
+                                                    : std::ssize(sequence.tokens);
+  };
+  int64_t rows = 0, end = 0;
+  for (const SequenceTokens& sequence : batch) rows += count(sequence);
+  Matrix copy(rows, hidden.columns);
+  rows = 0;
+  for (const SequenceTokens& sequence : batch) {
+    end += std::ssize(sequence.tokens);
+    for (int64_t row = end - count(sequence); row < end; ++row)
+      std::copy_n(hidden.row(row), hidden.columns, copy.row(rows++));
+  }
+  return copy;
+}
+
 // Returns which logits each row that move_wanted_rows() keeps needs. The result is empty if every
 // row needs all of them.
 std::vector<ops::WantedLogits> wanted_of(std::span<const SequenceTokens> batch) {
@@ -154,17 +173,21 @@ Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelCon
 
 Matrix LmHead::logits(MutableMatrixView hidden) const { return logits(hidden, *projection_); }
 
+void LmHead::normalize(MutableMatrixView hidden) const {
+  backend_->rms_norm(hidden, norm_, eps_, hidden);
+}
+
 Predictions LmHead::predict(MutableMatrixView hidden,
                             std::span<const ops::WantedLogits> wanted) const {
-  if (wanted.empty()) return {logits(hidden), {}};
-  backend_->rms_norm(hidden, norm_, eps_, hidden);
-  Predictions predictions = {Matrix(hidden.rows, vocab_size_), {}};
+  if (wanted.empty()) return {.logits = logits(hidden)};
+  normalize(hidden);
+  Predictions predictions = {.logits = Matrix(hidden.rows, vocab_size_)};
   predictions.log_sums = projection_->apply_wanted(hidden, wanted, predictions.logits.view());
   return predictions;
 }
 
 Matrix LmHead::logits(MutableMatrixView hidden, const ops::Linear& projection) const {
-  backend_->rms_norm(hidden, norm_, eps_, hidden);
+  normalize(hidden);
   Matrix logits(hidden.rows, vocab_size_);
   projection.apply(hidden, logits.view());
   return logits;
@@ -267,9 +290,14 @@ Predictions Transformer::compute(std::span<const SequenceTokens> batch,
   for (const DecoderLayer& layer : layers_) layer.forward(hidden.view(), rotary_, rows, observer);
   // Layers write after the old length, which advances when all layers are done.
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
+  Matrix kept = copy_hidden_rows(batch, hidden.view());
+  if (kept.rows() > 0) lm_head_->normalize(kept.view());
   const int64_t wanted = move_wanted_rows(batch, hidden.view());
-  if (wanted == 0) return {};
-  return lm_head_->predict(hidden.view().row_range(0, wanted), wanted_of(batch));
+  Predictions predictions;
+  if (wanted > 0)
+    predictions = lm_head_->predict(hidden.view().row_range(0, wanted), wanted_of(batch));
+  predictions.hidden = std::move(kept);
+  return predictions;
 }
 
 Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,

@@ -59,6 +59,8 @@ class LmHead {
   // Also for programs that hold one layer at a time and need the head by itself.
   static Result<LmHead> load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                              const ops::Backend& backend);
+  // Overwrites `hidden` [M, H] by its final norm.
+  void normalize(MutableMatrixView hidden) const;
   // Returns the logits [M, vocab_size] of `hidden` [M, H]. Overwrites `hidden` by its norm.
   Matrix logits(MutableMatrixView hidden) const;
   // Computes at least the logits in `wanted` (one entry per row; empty for all logits). Overwrites

@@ -209,9 +209,9 @@ TEST_F(RunningServer, AClosedTerminalEndsTheServerInOrder) {
 // The model is missing, so the server ends even if it accepts the origin.
 TEST_F(ServeCommand, TheHelpShowsTheDefaults) {
   const Outcome help = neuronmm("serve --help-all");
-  for (const char* flag :
-       {"--host", "--port", "--max-num-seqs", "--max-queued-tokens", "--max-queued-requests",
-        "--prefill-chunk", "--shutdown-timeout", "--sse-ping-interval", "--metrics-prefix"}) {
+  for (const char* flag : {"--host", "--port", "--max-num-seqs", "--max-queued-tokens",
+                           "--max-queued-requests", "--prefill-chunk", "--shutdown-timeout",
+                           "--sse-ping-interval", "--metrics-prefix", "--pooling"}) {
     const size_t begin = help.output.find(std::string("\n  ") + flag + " ");
     ASSERT_NE(begin, std::string::npos) << flag << help.output;
     const size_t end = help.output.find("\n  -", begin + 1);

@@ -243,9 +243,10 @@ std::vector<text::TokenId> tokens_of(size_t count, int64_t vocabulary, uint64_t 
   return tokens;
 }
 
-// Returns the logits of several passes. Sequence a gets a prompt in two pieces, the second one in a
-// batch with the prompt of b. Three passes then decode a token of both. At last a forgets two
-// tokens and goes on, and a new sequence c begins after b's memory has been freed.
+// Returns the logits of several passes, and at last the hidden states of one. Sequence a gets a
+// prompt in two pieces, the second one in a batch with the prompt of b. Three passes then decode a
+// token of both. At last a forgets two tokens and goes on, and a new sequence c begins after b's
+// memory has been freed.
 std::vector<Matrix> logits_of(const model::Transformer& transformer) {
   using model::Logits;
   const int64_t vocabulary = transformer.config().vocab_size;
@@ -271,6 +272,10 @@ std::vector<Matrix> logits_of(const model::Transformer& transformer) {
   const model::SequenceTokens last[] = {{piece(first, 12, 2), a.get(), Logits::kAll},
                                         {piece(second, 10, 3), c.get(), Logits::kAll}};
   logits.push_back(transformer.forward(last));
+  const auto d = transformer.make_cache(60, DType::kF32);
+  model::SequenceTokens embedded = {piece(second, 0, 6), d.get(), Logits::kNone};
+  embedded.hidden = model::HiddenStates::kAll;
+  logits.push_back(transformer.predict(std::span(&embedded, 1)).hidden);
   return logits;
 }
 

@@ -42,6 +42,8 @@ Status check_values(const Request& request, const model::Transformer& transforme
   if (request.prompt.empty()) return fail("the prompt is empty: expected at least one token");
   NMM_TRY(model::check_token_ids(request.prompt, transformer.config()));
   NMM_TRY(check_range("choices", static_cast<double>(request.choices), 1, kMostChoices));
+  if (request.embedding && request.choices != 1)
+    return fail("choices: expected 1 for an embedding, found {}", request.choices);
   NMM_TRY(check_count("max_new_tokens", request.max_new_tokens, 0));
   NMM_TRY(check_count("min_new_tokens", request.min_new_tokens, 0));
   NMM_TRY(check_count("logprobs", request.logprobs, 0));
@@ -56,7 +58,8 @@ std::optional<Refused> find_refusal(const Request& request, const model::Transfo
   if (const Status valid = check_values(request, transformer); !valid.ok())
     return Refused{Refusal::kInvalid, valid.error().message};
   const int64_t prompt = std::ssize(request.prompt);
-  const int64_t answer = request.max_new_tokens == 0 ? 0 : 1;  // the fewest tokens it needs
+  // The fewest tokens that the answer needs.
+  const int64_t answer = request.embedding || request.max_new_tokens == 0 ? 0 : 1;
   if (prompt + answer > capacity.context)
     return Refused{
         Refusal::kContextLength,

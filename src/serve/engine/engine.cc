@@ -68,7 +68,7 @@ int64_t step_memory_bytes(const model::Transformer& transformer, const EngineOpt
   const int64_t rows = options.chunk_tokens + options.max_sequences;
   const int64_t heads = config.num_attention_heads + config.num_key_value_heads;
   const int64_t row_floats =
-      4 * config.hidden_size + 3 * heads * config.head_dim + 4 * config.intermediate_size;
+      5 * config.hidden_size + 3 * heads * config.head_dim + 4 * config.intermediate_size;
   const int64_t logit_rows = options.max_sequences + kPromptLogprobRows;
   return kFloatBytes * (rows * row_floats + logit_rows * config.vocab_size) +
          num_threads() * kSampledTokenBytes * config.vocab_size + kRest;

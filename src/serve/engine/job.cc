@@ -10,10 +10,11 @@ Job::Job(RequestId request_id, Request request, std::shared_ptr<Listener> answer
       priority(request.priority),
       client(std::move(request.client)),
       cache_salt(std::move(request.cache_salt)),
-      wanted_prompt_logprobs(request.prompt_logprobs),
+      wanted_prompt_logprobs(request.embedding ? std::nullopt : request.prompt_logprobs),
       listener(std::move(answer_listener)),
       departure{{client, std::ssize(request.prompt)}},
       unfinished(request.choices) {
+  if (request.embedding) embedding.emplace(*request.embedding);
   const int64_t left = capacity.tokens() - std::ssize(request.prompt);
   model::GenerateOptions options = {
       .max_new_tokens = request.max_new_tokens.value_or(std::numeric_limits<int64_t>::max()),

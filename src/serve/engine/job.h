@@ -64,6 +64,7 @@ struct Job {
   std::list<Departure> departure;  // one, which moves to the scheduler without an allocation
   std::vector<Sequence> sequences;
   std::vector<model::TokenLogprobs> prompt_logprobs;  // those computed until this step
+  std::optional<PooledEmbedding> embedding;           // what is computed of it, if it is wanted
   int64_t unfinished;                                 // the number of answers that have not ended
   // Whether the request has left the queue (after a preemption it may wait again), and whether
   // on_start was called.
@@ -73,6 +74,11 @@ struct Job {
   std::span<const TokenId> prompt() const { return sequences[0].continuation.prompt(); }
   bool lacks_prompt_logprobs() const {
     return wanted_prompt_logprobs && !prompt_done && prompt_logprobs.size() + 1 < prompt().size();
+  }
+  // Returns whether every token of the prompt has to be computed, although the keys and values of
+  // some may be cached.
+  bool needs_every_token() const {
+    return lacks_prompt_logprobs() || (embedding && embedding->needs_every_token());
   }
 };
 

@@ -13,6 +13,7 @@
 #include "model/sampler.h"
 #include "model/token_constraint.h"
 #include "model/token_logprobs.h"
+#include "serve/engine/pooled_embedding.h"
 #include "text/tokenizer/token_id.h"
 
 namespace neuronmm::serve {
@@ -37,6 +38,9 @@ struct Request {
   // Asks for the same about every token of the prompt except the first. The listener gets them
   // before the first token of the answer.
   std::optional<int64_t> prompt_logprobs;
+  // Asks for the prompt's embedding in place of an answer. The request has one choice, and fields
+  // about answers have no effect. The listener gets the embedding before the end.
+  std::optional<Pooling> embedding;
   // Makes the constraint of one answer and is called once per answer. An empty function means that
   // answers are not constrained.
   std::function<std::unique_ptr<model::TokenConstraint>()> make_constraint;
@@ -80,6 +84,9 @@ class Listener {
   // Reports the prompt's log-probabilities if the request asked for them. Entry i is about prompt
   // token i + 1.
   virtual void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) = 0;
+  // Reports the prompt's embedding [hidden_size], which is not normalized, if the request asked for
+  // it. The end follows with FinishReason::kStop.
+  virtual void on_embedding(std::vector<float> /*embedding*/) {}
   // Reports the next token of answer `choice`. Returns false to end the answer after this token
   // with FinishReason::kStop.
   virtual bool on_token(int64_t choice, const GeneratedToken& token) = 0;

@@ -100,15 +100,26 @@ void Scheduler::run_step() {
   }
 }
 
+int64_t Scheduler::PlannedTokens::logit_rows() const {
+  return logits == model::Logits::kAll ? tokens : logits == model::Logits::kLast ? 1 : 0;
+}
+
+int64_t Scheduler::PlannedTokens::hidden_rows() const {
+  using enum model::HiddenStates;
+  return hidden == kAll ? tokens : hidden == kLast ? 1 : 0;
+}
+
 void Scheduler::use_predictions(const model::Predictions& predictions,
                                 std::vector<Outcome>& outcomes) {
-  int64_t row = 0;
+  int64_t row = 0, hidden_row = 0;
   for (const PlannedTokens& planned : plan_) {
-    const bool all = planned.logits == model::Logits::kAll;
-    const int64_t rows = all ? planned.tokens : planned.logits == model::Logits::kLast ? 1 : 0;
-    outcomes.push_back(
-        {.planned = planned, .predictions = predictions, .first_row = row, .rows = rows});
-    row += rows;
+    outcomes.push_back({.planned = planned,
+                        .predictions = predictions,
+                        .first_row = row,
+                        .rows = planned.logit_rows(),
+                        .first_hidden_row = hidden_row});
+    row += planned.logit_rows();
+    hidden_row += planned.hidden_rows();
   }
   for (const Outcome& outcome : outcomes) {
     run_for_one_answer(*outcome.planned.sequence, [&] { keep_results(outcome); });
@@ -204,8 +215,8 @@ void Scheduler::admit() {
     bool fits = false;
     run_for_one_answer(sequence, [&] {
       auto memory = std::make_unique<SequenceMemory>(memory_, sequence.job.cache_salt);
-      fits = sequence.job.lacks_prompt_logprobs() ? memory->reserve(std::ssize(tokens))
-                                                  : memory->reserve_with_prefix(tokens);
+      fits = sequence.job.needs_every_token() ? memory->reserve(std::ssize(tokens))
+                                              : memory->reserve_with_prefix(tokens);
       if (!fits) return;
       queue_.run(sequence);
       sequence.memory = std::move(memory);
@@ -229,7 +240,7 @@ void Scheduler::plan_chunks() {
   for (const auto& [key, sequence] : queue_.running()) {
     if (sequence->decoding()) continue;
     // Another request with the same prefix may have computed blocks since this one was admitted.
-    if (!sequence->job.lacks_prompt_logprobs())
+    if (!sequence->job.needs_every_token())
       sequence->memory->take_cached_blocks(sequence->continuation.tokens());
     prompts.push_back({sequence, 0, model::Logits::kNone});
   }
@@ -249,7 +260,10 @@ void Scheduler::plan_chunks() {
     const int64_t more = std::min(pending(planned) - planned.tokens, left);
     planned.tokens += more;
     left -= more;
-    if (planned.sequence->job.lacks_prompt_logprobs()) {
+    const auto& embedding = planned.sequence->job.embedding;
+    if (embedding) {
+      planned.hidden = embedding->wanted(planned.tokens == pending(planned));
+    } else if (planned.sequence->job.lacks_prompt_logprobs()) {
       planned.tokens = std::min(planned.tokens, logprob_rows);
       planned.logits = model::Logits::kAll;
       logprob_rows -= planned.tokens;
@@ -332,7 +346,8 @@ Status Scheduler::compute_plan(std::optional<model::Predictions>& predictions) {
   for (const PlannedTokens& planned : plan_) {
     const Sequence& sequence = *planned.sequence;
     batch.push_back({sequence.pending().first(static_cast<size_t>(planned.tokens)),
-                     &sequence.memory->cache(), planned.logits, wanted_logits(planned)});
+                     &sequence.memory->cache(), planned.logits, wanted_logits(planned),
+                     planned.hidden});
     tokens += planned.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
@@ -351,12 +366,17 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
   ++statistics_.step_tokens[static_cast<size_t>(bucket - kStepTokenBounds.begin())];
 }
 
-// Keeps the results that later steps need: complete blocks for the prefix cache, and
-// log-probabilities of the prompt.
+// Keeps the results that later steps need: complete blocks for the prefix cache, log-probabilities
+// of the prompt, and hidden states for its embedding.
 void Scheduler::keep_results(const Outcome& outcome) {
-  const Sequence& sequence = *outcome.planned.sequence;
+  const PlannedTokens& planned = outcome.planned;
+  const Sequence& sequence = *planned.sequence;
   sequence.memory->share_blocks(sequence.continuation.tokens());
-  if (outcome.planned.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
+  if (planned.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
+  if (planned.hidden == model::HiddenStates::kNone) return;
+  const int64_t rows = planned.hidden_rows();
+  const auto hidden = outcome.predictions.hidden.view().row_range(outcome.first_hidden_row, rows);
+  sequence.job.embedding->add(sequence.memory->length() - rows, hidden);
 }
 
 // Chooses the next token of an answer that already has tokens. finish_prompt() chooses first
@@ -379,7 +399,14 @@ void Scheduler::report(Outcome& outcome) {
   if (sequence.done) return;  // keep_results() threw, which ended the answer
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
   if (outcome.step) return report_token(sequence, std::move(*outcome.step));
-  if (sequence.pending().empty()) finish_prompt(outcome);
+  if (!sequence.pending().empty()) return;
+  sequence.job.embedding ? finish_embedding(sequence) : finish_prompt(outcome);
+}
+
+void Scheduler::finish_embedding(Sequence& sequence) {
+  sequence.job.prompt_done = true;
+  sequence.job.listener->on_embedding(sequence.job.embedding->value());
+  finish(sequence, FinishReason::kStop);
 }
 
 // Row i holds the logits after token first + i, so it gives the log-probability of the token after

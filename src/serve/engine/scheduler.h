@@ -72,13 +72,18 @@ class Scheduler {
     Sequence* sequence;
     int64_t tokens;  // the first pending tokens, this many
     model::Logits logits;
+    model::HiddenStates hidden = model::HiddenStates::kNone;
+
+    int64_t logit_rows() const;
+    int64_t hidden_rows() const;
   };
   // The result of planned tokens: their rows of logits and, if the answer is being decoded, the
   // next token or the exception that choosing the token threw.
   struct Outcome {
     PlannedTokens planned;
     const model::Predictions& predictions;
-    int64_t first_row, rows;
+    int64_t first_row, rows;   // of the logits
+    int64_t first_hidden_row;  // of the hidden states
     int64_t last_row() const { return first_row + rows - 1; }
     std::optional<Result<model::Step>> step = {};
     std::exception_ptr thrown = nullptr;
@@ -102,6 +107,7 @@ class Scheduler {
   void report(Outcome& outcome);
   void add_prompt_logprobs(const Outcome& outcome);
   void finish_prompt(const Outcome& outcome);
+  void finish_embedding(Sequence& sequence);
   void report_token(Sequence& sequence, Result<model::Step> step);
   void finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> stop_token = {},
               const std::string& message = "");

@@ -482,7 +482,7 @@ class HttpConnection : public ClientSocket<Stream> {
     size_t sent = 0;
     bool head_sent = false;
     for (;;) {
-      const bool pings = started.stream && limits().ping.count() > 0;
+      const bool pings = started.stream && limits().ping.count() > 0 && !started.ping.empty();
       ping_at_ = pings ? Clock::now() + limits().ping : Clock::time_point::max();
       ResponseQueue::Content content = queue.take();
       while (content.events.empty() && !content.response && !content.ended && !input_ended() &&
@@ -521,7 +521,7 @@ class HttpConnection : public ClientSocket<Stream> {
   }
 
   std::string event_head(const StartedGeneration& started) {
-    Headers headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
+    Headers headers = {{"Content-Type", std::string(started.content_type)},
                        {"Cache-Control", "no-cache"},
                        {"X-Accel-Buffering", "no"}};
     add_answer_headers(headers, started);

@@ -1,10 +1,15 @@
 #include "serve/http/generation_service.h"
 
+#include <array>
 #include <chrono>
 #include <exception>
 #include <random>
 #include <utility>
 
+#include <openssl/evp.h>
+
+#include "serve/protocol/ollama_generation.h"
+#include "serve/protocol/prepared_embedding.h"
 #include "serve/protocol/tokenizer_endpoints.h"
 
 namespace neuronmm::serve {
@@ -31,10 +36,60 @@ MetricSettings metric_settings(const ServiceParts& parts) {
           .predicted = static_cast<bool>(parts.device_clock)};
 }
 
+// Returns the SHA-256 of a text as hexadecimal digits.
+std::string sha256_of(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest = {};
+  unsigned size = 0;
+  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+using Prepare = decltype(&prepare_chat_completion);
+
+Prepare prepare_of(GenerationApi api) {
+  switch (api) {
+    case GenerationApi::kChatCompletions:
+      return prepare_chat_completion;
+    case GenerationApi::kResponses:
+      return prepare_responses_api;
+    case GenerationApi::kAnthropicMessages:
+      return prepare_anthropic;
+    case GenerationApi::kTextCompletions:
+      return prepare_text_completion;
+    case GenerationApi::kOllamaChat:
+      return prepare_ollama_chat;
+    case GenerationApi::kOllamaGenerate:
+      return prepare_ollama_generate;
+    case GenerationApi::kEmbeddings:
+      return prepare_openai_embeddings;
+    case GenerationApi::kEmbeddingsOfEither:
+      return prepare_embeddings_of_either;
+    case GenerationApi::kLlamaEmbedding:
+      return prepare_llama_embedding;
+    case GenerationApi::kOllamaEmbed:
+      return prepare_ollama_embed;
+    case GenerationApi::kOllamaEmbeddings:
+      return prepare_ollama_embeddings;
+  }
+  return prepare_text_completion;
+}
+
+// Sets the type of a stream and its ping.
+void describe_stream(GenerationApi api, StartedGeneration& started) {
+  if (api == GenerationApi::kAnthropicMessages) started.ping = kTypedPingEvent;
+  if (api != GenerationApi::kOllamaChat && api != GenerationApi::kOllamaGenerate) return;
+  started.content_type = kJsonLines;
+  started.ping = {};
+}
+
 }  // namespace
 
 GenerationService::GenerationService(ServiceParts parts)
     : parts_(std::move(parts)),
+      ollama_model_(serve::ollama_model(parts_.model, parts_.description_json,
+                                        sha256_of(parts_.description_json))),
       metrics_(metric_settings(parts_)),
       structured_output_compiler_(parts_.model) {}
 
@@ -47,6 +102,8 @@ ApiResult<std::string> GenerationService::run_tokenizer_task(TokenizerTask task,
       return detokenize_response(parts_.model, body);
     case TokenizerTask::kCountTokens:
       return count_tokens_response(parts_.model, body);
+    case TokenizerTask::kOllamaShow:
+      return ollama_show_json(parts_.model, ollama_model_, body);
     case TokenizerTask::kApplyTemplate:
       break;
   }
@@ -56,11 +113,7 @@ ApiResult<std::string> GenerationService::run_tokenizer_task(TokenizerTask task,
 ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std::string_view body,
                                                          std::shared_ptr<ResponseSink> sink) {
   const GenerationContext context{std::move(sink), unix_seconds(), random_number};
-  const auto prepare_api = api == GenerationApi::kChatCompletions     ? prepare_chat_completion
-                           : api == GenerationApi::kResponses         ? prepare_responses_api
-                           : api == GenerationApi::kAnthropicMessages ? prepare_anthropic
-                                                                      : prepare_text_completion;
-  return prepare_api(parts_.model, body, context);
+  return prepare_of(api)(parts_.model, body, context);
 }
 
 ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api,
@@ -87,12 +140,11 @@ ApiResult<StartedGeneration> RunningGeneration::compile_and_submit(Effort effort
   prepared_.reset();
   for (Request& request : prepared.requests) request.make_constraint = constraint->make;
   prepared.schema_notes = std::move(constraint->notes);
-  StartedGeneration started{
-      .stream = prepared.stream,
-      .ping = api_ == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
-      .unknown_fields = prepared.unknown_fields,
-      .schema_notes = prepared.schema_notes,
-      .predicted = nullptr};
+  StartedGeneration started{.stream = prepared.stream,
+                            .unknown_fields = prepared.unknown_fields,
+                            .schema_notes = prepared.schema_notes,
+                            .predicted = nullptr};
+  describe_stream(api_, started);
   const ServiceParts& parts = service_->parts_;
   if (parts.device_clock) started.predicted = std::make_shared<PredictedTimes>();
   for (Request& request : prepared.requests) {
@@ -109,6 +161,14 @@ ApiResult<StartedGeneration> RunningGeneration::compile_and_submit(Effort effort
     writer_ = prepared.writer;
   }
   Engine& engine = *parts.engine;
+  if (prepared.paced) {
+    const auto paced = std::make_shared<PacedSubmission>(std::move(prepared), engine, kRetryAfterS);
+    NMM_TRY(paced->start());
+    const std::lock_guard lock(mutex_);
+    if (abandoned_) paced->cancel();
+    paced_ = paced;
+    return started;
+  }
   NMM_ASSIGN(std::vector<RequestId> ids, submit(std::move(prepared), engine, kRetryAfterS));
   const std::lock_guard lock(mutex_);
   if (abandoned_) {
@@ -139,14 +199,17 @@ ApiResult<StartedGeneration> RunningGeneration::without_exceptions(const Work& w
 
 void RunningGeneration::abandon() {
   std::shared_ptr<ResponseWriter> writer;
+  std::shared_ptr<PacedSubmission> paced;
   std::vector<RequestId> ids;
   {
     const std::lock_guard lock(mutex_);
     abandoned_ = true;
     writer = writer_;
+    paced = paced_;
     ids = std::move(ids_);
   }
   if (writer) writer->close();
+  if (paced) paced->cancel();
   for (const RequestId id : ids) service_->engine().cancel(id);
 }
 

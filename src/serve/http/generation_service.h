@@ -22,6 +22,8 @@
 #include "serve/http/measured_listener.h"
 #include "serve/http/metrics.h"
 #include "serve/http/structured_output_compiler.h"
+#include "serve/protocol/ollama_models.h"
+#include "serve/protocol/paced_submission.h"
 #include "serve/protocol/prepared_generation.h"
 
 namespace neuronmm::serve {
@@ -40,16 +42,32 @@ struct ServiceParts {
   bool allow_priority = false;
 };
 
-enum class GenerationApi { kChatCompletions, kResponses, kAnthropicMessages, kTextCompletions };
-enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens };
+enum class GenerationApi {
+  kChatCompletions,
+  kResponses,
+  kAnthropicMessages,
+  kTextCompletions,
+  kOllamaChat,
+  kOllamaGenerate,
+  kEmbeddings,
+  kEmbeddingsOfEither,
+  kLlamaEmbedding,
+  kOllamaEmbed,
+  kOllamaEmbeddings,
+};
+enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens, kOllamaShow };
+
+inline constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
+inline constexpr std::string_view kJsonLines = "application/x-ndjson";
 
 // Facts about an accepted answer that the HTTP side needs.
 struct StartedGeneration {
   // Whether the request is not submitted yet: RunningGeneration::finish() has to be called.
   bool unfinished = false;
   bool stream = false;
-  // The event that keeps a stream alive while the client waits long for the next one.
-  std::string_view ping = kPingEvent;
+  // The type of a stream, and the event that keeps it alive while the client waits long for the
+  // next one. Lines of JSON have no such event.
+  std::string_view content_type = kEventStream, ping = kPingEvent;
   std::vector<std::string> unknown_fields, schema_notes;
   std::shared_ptr<PredictedTimes> predicted;  // null without a simulated device
 };
@@ -63,6 +81,7 @@ class GenerationService {
   explicit GenerationService(ServiceParts parts);
 
   const ServedModel& model() const { return parts_.model; }
+  const OllamaModel& ollama_model() const { return ollama_model_; }
   const std::string& description_json() const { return parts_.description_json; }
   const std::string& device() const { return parts_.device; }
   Engine& engine() const { return *parts_.engine; }
@@ -80,6 +99,7 @@ class GenerationService {
                                         std::shared_ptr<ResponseSink> sink);
 
   const ServiceParts parts_;
+  const OllamaModel ollama_model_;
   Metrics metrics_;
   StructuredOutputCompiler structured_output_compiler_;
 };
@@ -125,6 +145,7 @@ class RunningGeneration {
   std::atomic<bool> abandoned_ = false;
   std::shared_ptr<ResponseWriter> writer_;
   std::vector<RequestId> ids_;
+  std::shared_ptr<PacedSubmission> paced_;  // null for most requests
 };
 
 }  // namespace neuronmm::serve

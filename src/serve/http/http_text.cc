@@ -30,9 +30,39 @@ constexpr std::array kRoutes = {
     Route{"POST", "/detokenize", Endpoint::kDetokenize, false},
     Route{"POST", "/apply-template", Endpoint::kApplyTemplate, false},
     Route{"GET", "/tokenizer_info", Endpoint::kTokenizerInfo, false},
+    Route{"POST", "/v1/embeddings", Endpoint::kEmbeddings, false},
+    Route{"POST", "/embeddings", Endpoint::kEmbeddingsOfEither, false},
+    Route{"POST", "/embedding", Endpoint::kLlamaEmbedding, false},
+    Route{"POST", "/api/chat", Endpoint::kOllamaChat, false},
+    Route{"POST", "/api/generate", Endpoint::kOllamaGenerate, false},
+    Route{"POST", "/api/embed", Endpoint::kOllamaEmbed, false},
+    Route{"POST", "/api/embeddings", Endpoint::kOllamaEmbeddings, false},
+    Route{"POST", "/api/show", Endpoint::kOllamaShow, false},
+    Route{"GET", "/api/tags", Endpoint::kOllamaTags, false},
+    Route{"GET", "/api/ps", Endpoint::kOllamaPs, false},
+    Route{"GET", "/api/version", Endpoint::kOllamaVersion, false},
 };
 
+// Paths of Ollama's server that manage models or accounts.
+constexpr std::array<std::string_view, 10> kOllamaOnlyPaths = {
+    "/api/pull", "/api/push",   "/api/create",  "/api/copy",   "/api/delete",
+    "/api/me",   "/api/signin", "/api/signout", "/api/status", "/api/blobs"};
+
 constexpr std::string_view kModelsPrefix = "/v1/models/";
+
+bool is_ollama_only(std::string_view path) {
+  return std::ranges::find(kOllamaOnlyPaths, path) != kOllamaOnlyPaths.end() ||
+         path.starts_with("/api/blobs/") || path.starts_with("/api/experimental/");
+}
+
+ApiError has_no_meaning(std::string_view path) {
+  return {.status = 501,
+          .message = fmt::format("{}: not supported: this server has the one model that it was "
+                                 "started with, and GET /api/tags names it. To serve another "
+                                 "model, start `neuronmm serve` with its folder",
+                                 path.substr(0, 200)),
+          .code = "not_supported"};
+}
 
 const Route* route_as_written(std::string_view path) {
   const bool names_model = path.starts_with(kModelsPrefix) && path.size() > kModelsPrefix.size();
@@ -92,6 +122,8 @@ std::string_view reason_phrase(int status) {
       return "Request Header Fields Too Large";
     case 500:
       return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
     case 503:
       return "Service Unavailable";
     default:
@@ -136,6 +168,7 @@ std::string model_in_path(std::string_view path) {
 
 ApiResult<Route> find_route(std::string_view method, std::string_view path) {
   const Route* route = route_of(path);
+  if (route == nullptr && is_ollama_only(path)) return has_no_meaning(path);
   if (route == nullptr)
     return ApiError{.status = 404,
                     .message = fmt::format("{} {:?}: there is no such endpoint; GET "
@@ -169,11 +202,14 @@ bool is_anthropic(std::string_view path) {
   return path.starts_with("/v1/messages") || path.starts_with("/messages");
 }
 
+bool is_ollama(std::string_view path) { return path.starts_with("/api/"); }
+
 }  // namespace
 
 HttpReply error_reply(const ApiError& error, std::string_view path) {
   HttpReply reply = error_reply(error);
   if (is_anthropic(path)) reply.body = anthropic_error_json(error);
+  if (is_ollama(path)) reply.body = ollama_error_json(error);
   return reply;
 }
 
@@ -185,8 +221,9 @@ std::string_view out_of_memory_response(std::string_view path) {
     return response_head(reply.status, headers, Framing::kLength, reply.body.size(), false) +
            reply.body;
   };
-  static const std::string openai = make("/v1"), anthropic = make("/v1/messages");
-  return is_anthropic(path) ? anthropic : openai;
+  static const std::string openai = make("/v1"), anthropic = make("/v1/messages"),
+                           ollama = make("/api/chat");
+  return is_anthropic(path) ? anthropic : is_ollama(path) ? ollama : openai;
 }
 
 std::string response_head(int status, const Headers& headers, Framing framing, size_t length,

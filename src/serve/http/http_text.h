@@ -35,6 +35,17 @@ enum class Endpoint {
   kTokenize,
   kDetokenize,
   kApplyTemplate,
+  kEmbeddings,          // OpenAI's
+  kEmbeddingsOfEither,  // OpenAI's or llama.cpp's
+  kLlamaEmbedding,
+  kOllamaChat,
+  kOllamaGenerate,
+  kOllamaEmbed,
+  kOllamaEmbeddings,
+  kOllamaShow,
+  kOllamaTags,
+  kOllamaPs,
+  kOllamaVersion,
 };
 
 struct Route {
@@ -44,8 +55,8 @@ struct Route {
 };
 
 std::span<const Route> routes();
-// Returns the route of a request. HEAD counts as GET. The error is 404 for an unknown path and 405
-// for a known path with another method.
+// Returns the route of a request. HEAD counts as GET. The error is 404 for an unknown path, 405 for
+// a known path with another method, and 501 for a path of Ollama's server that has no meaning here.
 ApiResult<Route> find_route(std::string_view method, std::string_view path);
 // Returns the value of the header Allow, for example "GET, HEAD, OPTIONS"; empty for an unknown
 // path.
@@ -69,7 +80,7 @@ struct HttpReply {
 // Returns the response for an error, with a body in OpenAI's format.
 HttpReply error_reply(const ApiError& error);
 // Returns the response in the format that clients of `path` know: Anthropic's for the Messages API,
-// else OpenAI's.
+// Ollama's below /api/, else OpenAI's.
 HttpReply error_reply(const ApiError& error, std::string_view path);
 
 // Returns the whole response to a request that memory did not suffice for, in the format that

@@ -36,6 +36,10 @@ class MeasuredListener : public Listener {
     listener_->on_prompt_logprobs(std::move(logprobs));
   }
 
+  void on_embedding(std::vector<float> embedding) override {
+    listener_->on_embedding(std::move(embedding));
+  }
+
   bool on_token(int64_t choice, const GeneratedToken& token) override {
     Choice& at = choices_[static_cast<size_t>(choice)];
     const auto now = Watch::now();

@@ -21,6 +21,9 @@ struct ServeSettings {
   int64_t memory_bytes = 0;
   // Beginning of the names in GET /metrics. The default is vLLM's, so that its dashboards work.
   std::string metrics_prefix = "vllm:";
+  // The last token is the only one that has seen the whole text. Models that were trained to make
+  // embeddings from decoders (E5-Mistral, GTE-Qwen2, Qwen3-Embedding) use its hidden state.
+  Pooling pooling = Pooling::kLast;
   bool allow_priority = false;       // whether requests may set their priority
   double shutdown_timeout_s = 45.0;  // time that running answers have after the first signal
 };

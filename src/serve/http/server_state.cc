@@ -66,12 +66,18 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (endpoint == Endpoint::kPage) return page_reply();
   if (endpoint == Endpoint::kHealth) return {.body = R"({"status":"ok"})"};
   if (endpoint == Endpoint::kVersion) return {.body = version_json(state.options.version)};
+  if (endpoint == Endpoint::kOllamaVersion)
+    return {.body = ollama_version_json(state.options.version)};
   if (endpoint == Endpoint::kOpenApi) return {.body = std::string(openapi_json())};
   if (endpoint == Endpoint::kReady) {
     if (const auto refusal = refusal_now(state)) return error_reply(*refusal);
     return {.body = R"({"status":"ready"})"};
   }
-  if (service == nullptr) return error_reply(*refusal_now(state));
+  if (service == nullptr) return error_reply(*refusal_now(state), path);
+  if (endpoint == Endpoint::kOllamaTags)
+    return {.body = ollama_tags_json(service->model(), service->ollama_model())};
+  if (endpoint == Endpoint::kOllamaPs)
+    return {.body = ollama_ps_json(service->model(), service->ollama_model())};
   if (endpoint == Endpoint::kModels) return {.body = models_json(service->model())};
   if (endpoint == Endpoint::kModelByName) return listed_model_reply(service->model(), path);
   if (endpoint == Endpoint::kTokenizerInfo) return {.body = tokenizer_info_json(service->model())};
@@ -91,6 +97,20 @@ std::optional<GenerationApi> generation_api(Endpoint endpoint) {
       return GenerationApi::kAnthropicMessages;
     case Endpoint::kTextCompletions:
       return GenerationApi::kTextCompletions;
+    case Endpoint::kEmbeddings:
+      return GenerationApi::kEmbeddings;
+    case Endpoint::kEmbeddingsOfEither:
+      return GenerationApi::kEmbeddingsOfEither;
+    case Endpoint::kLlamaEmbedding:
+      return GenerationApi::kLlamaEmbedding;
+    case Endpoint::kOllamaChat:
+      return GenerationApi::kOllamaChat;
+    case Endpoint::kOllamaGenerate:
+      return GenerationApi::kOllamaGenerate;
+    case Endpoint::kOllamaEmbed:
+      return GenerationApi::kOllamaEmbed;
+    case Endpoint::kOllamaEmbeddings:
+      return GenerationApi::kOllamaEmbeddings;
     default:
       return std::nullopt;
   }
@@ -104,6 +124,8 @@ TokenizerTask tokenizer_task(Endpoint endpoint) {
       return TokenizerTask::kDetokenize;
     case Endpoint::kCountTokens:
       return TokenizerTask::kCountTokens;
+    case Endpoint::kOllamaShow:
+      return TokenizerTask::kOllamaShow;
     default:
       return TokenizerTask::kApplyTemplate;
   }

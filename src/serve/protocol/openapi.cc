@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "serve/protocol/ollama_models.h"
 #include "serve/protocol/tokenizer_endpoints.h"
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/chat_request.h"
+#include "serve/requests/embedding_request.h"
+#include "serve/requests/ollama_request.h"
 #include "serve/requests/responses_api_request.h"
 #include "serve/requests/text_completion_request.h"
 
@@ -23,6 +26,13 @@ std::string describe_endpoints() {
       {"TokenizeRequest", tokenize_table()},
       {"DetokenizeRequest", detokenize_table()},
       {"ApplyTemplateRequest", chat_prompt_table()},
+      {"EmbeddingRequest", embedding_table(EmbeddingForm::kOpenAi)},
+      {"LlamaEmbeddingRequest", embedding_table(EmbeddingForm::kLlama)},
+      {"OllamaChatRequest", ollama_chat_table()},
+      {"OllamaGenerateRequest", ollama_generate_table()},
+      {"OllamaEmbedRequest", embedding_table(EmbeddingForm::kOllama)},
+      {"OllamaEmbeddingsRequest", embedding_table(EmbeddingForm::kOllamaOld)},
+      {"OllamaShowRequest", ollama_show_table()},
   };
   // The template may add facts that a table cannot express, such as fields that exclude each other.
   for (const auto& [name, table] : requests) schemas[name].update(table.schema());

@@ -1,6 +1,7 @@
 #include "serve/protocol/prepared_generation.h"
 
 #include "serve/output/random_id.h"
+#include "serve/protocol/prepared_parts.h"
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/responses_api_request.h"
 #include "serve/responses/anthropic_writer.h"
@@ -9,12 +10,10 @@
 #include "serve/responses/text_completion_writer.h"
 
 namespace neuronmm::serve {
-namespace {
-
-constexpr size_t kIdLength = 32;
 
 ResponseSettings response_settings(const ServedModel& model, const GenerationParameters& fields,
                                    const GenerationContext& context, std::string_view id_prefix) {
+  constexpr size_t kIdLength = 32;
   std::mt19937_64 random(context.random());
   ResponseSettings settings;
   settings.tokenizer = model.tokenizer;
@@ -65,6 +64,8 @@ PreparedGeneration prepared_generation(std::shared_ptr<ResponseWriter> writer,
   generation.unknown_fields = fields.unknown_fields;
   return generation;
 }
+
+namespace {
 
 // Returns the text that stands for a prompt in the response to a request with "echo".
 std::string shown_prompt(const ServedModel& model, const TextOrTokens& prompt) {

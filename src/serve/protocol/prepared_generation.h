@@ -33,6 +33,7 @@ struct PreparedGeneration {
   // The format that the answer must have. The caller compiles it and sets make_constraint of the
   // requests.
   StructuredOutput structured_output;
+  bool paced = false;  // whether the requests are submitted a few at a time (paced_submission.h)
   std::string prompt_param;                 // name of the field with the prompt, for errors
   std::vector<std::string> unknown_fields;  // unknown fields of the body, for the access log
   // Notes about what `structured_output` allows although the request's schema forbids it. The

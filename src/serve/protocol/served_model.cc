@@ -19,6 +19,12 @@ void describe_templates(ServedModel& model) {
 
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name) {
   if (name.empty() || std::ranges::find(model.names, name) != model.names.end()) return true;
+  // Clients that got the name from GET /api/tags add Ollama's tag.
+  constexpr std::string_view kLatest = ":latest";
+  const std::string_view plain =
+      name.substr(0, name.size() - std::min(name.size(), kLatest.size()));
+  if (name.ends_with(kLatest) && std::ranges::find(model.names, plain) != model.names.end())
+    return true;
   return model_not_found(name);
 }
 

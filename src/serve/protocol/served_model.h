@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/generation_config.h"
+#include "serve/engine/pooled_embedding.h"
 #include "serve/output/template_traits.h"
 #include "serve/requests/api_error.h"
 #include "text/tokenizer/tokenizer.h"
@@ -21,8 +22,10 @@ struct ServedModel {
   // At least one name. Answers have the first one, requests may use any.
   std::vector<std::string> names;
   const text::Tokenizer* tokenizer = nullptr;
-  int64_t vocab_size = 0;      // bound of token ids in prompts and logit biases
-  int64_t context_tokens = 0;  // limit for prompt and answer together
+  int64_t vocab_size = 0;            // bound of token ids in prompts and logit biases
+  int64_t context_tokens = 0;        // limit for prompt and answer together
+  int64_t hidden_size = 0;           // the length of an embedding; 0 if it is not known
+  Pooling pooling = Pooling::kLast;  // how embeddings are made
   // Defaults for parameters that a request does not set, as in vLLM: temperature, top_k, top_p,
   // min_p, repetition_penalty and max_new_tokens. They apply whatever do_sample says. A temperature
   // of 1 and no other restriction is the default if the file has none either.
@@ -36,7 +39,8 @@ struct ServedModel {
 // Sets `plain_chats` and `tool_chats` from the tokenizer's chat templates.
 void describe_templates(ServedModel& model);
 
-// Returns the error 404 unless `name` is empty or one of the model's names.
+// Returns the error 404 unless `name` is empty or one of the model's names, perhaps with ":latest"
+// after it.
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name);
 
 // Return the bodies of GET /v1/models, /v1/models/NAME and /version.

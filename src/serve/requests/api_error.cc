@@ -147,4 +147,8 @@ std::string anthropic_error_json(const ApiError& error) {
                     {"error", {{"type", message_error_type(error.status)}, {"message", message}}}});
 }
 
+std::string ollama_error_json(const ApiError& error) {
+  return dump_json({{"error", cut_message(error.message)}});
+}
+
 }  // namespace neuronmm::serve

@@ -59,5 +59,7 @@ std::string openai_error_json(const ApiError& error);
 // Returns the error object of Anthropic's Messages API: {"type": "error", "error": {"type",
 // "message"}}
 std::string anthropic_error_json(const ApiError& error);
+// Returns the error object of Ollama's protocol: {"error": "message"}
+std::string ollama_error_json(const ApiError& error);
 
 }  // namespace neuronmm::serve

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "serve/requests/api_error.h"
 
@@ -15,10 +16,15 @@ class ResponseWriter::PromptListener : public Listener {
   void on_start(const PromptUsage& usage) override {
     const std::lock_guard lock(writer_->mutex_);
     writer_->counts_.cached += usage.cached_tokens;
+    if (!std::exchange(writer_->started_, true)) writer_->on_first_start();
   }
   void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override {
     const std::lock_guard lock(writer_->mutex_);
     if (!writer_->closed_) writer_->add_prompt_logprobs(prompt_, std::move(logprobs));
+  }
+  void on_embedding(std::vector<float> embedding) override {
+    const std::lock_guard lock(writer_->mutex_);
+    if (!writer_->closed_) writer_->add_embedding(prompt_, std::move(embedding));
   }
   bool on_token(int64_t choice, const GeneratedToken& token) override {
     const std::lock_guard lock(writer_->mutex_);
@@ -51,6 +57,11 @@ std::vector<std::shared_ptr<Listener>> ResponseWriter::listeners(
 void ResponseWriter::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
+}
+
+void ResponseWriter::end_with(const ApiError& error) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_) fail(error);
 }
 
 bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {

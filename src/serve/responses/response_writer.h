@@ -46,6 +46,8 @@ class ResponseWriter {
   // Stops the response: the sink is not called again, not even for the end. Used for a request that
   // was refused and for a client that has left. Answers that still run end at their next token.
   void close();
+  // Ends the response with an error, unless it has ended.
+  void end_with(const ApiError& error);
 
  protected:
   // The end of one answer.
@@ -57,6 +59,9 @@ class ResponseWriter {
   virtual bool add_token(size_t index, const GeneratedToken& token) = 0;
   virtual void add_end(size_t index, const End& end) = 0;
   virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>&&) {}
+  virtual void add_embedding(size_t /*prompt*/, std::vector<float>&&) {}
+  // Called when the first prompt has left the queue and is about to be computed.
+  virtual void on_first_start() {}
   // Sends the rest of a stream, or the whole response, after all answers have ended.
   virtual void send_rest() = 0;
   // Returns the body of a response without a stream that ends with an error.
@@ -102,7 +107,7 @@ class ResponseWriter {
   size_t unfinished_;
   TokenCounts counts_;
   int64_t kept_bytes_ = 0;
-  bool closed_ = false;
+  bool closed_ = false, started_ = false;
 };
 
 }  // namespace neuronmm::serve

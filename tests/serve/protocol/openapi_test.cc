@@ -11,8 +11,13 @@
 
 #include "serve/grammar/schema_validator.h"
 #include "serve/protocol/fake_server.h"
+#include "serve/protocol/ollama_generation.h"
+#include "serve/protocol/ollama_models.h"
+#include "serve/protocol/prepared_embedding.h"
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/chat_request.h"
+#include "serve/requests/embedding_request.h"
+#include "serve/requests/ollama_request.h"
 #include "serve/requests/responses_api_request.h"
 #include "serve/requests/text_completion_request.h"
 
@@ -289,6 +294,41 @@ TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
   expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(apply_template_response));
 }
 
+Json ollama_chat() {
+  return Json::parse(
+      R"({"model": "m", "messages": [{"role": "system", "content": "s", "images": null},
+    {"role": "assistant", "content": "a", "thinking": "t", "tool_calls": [
+      {"id": "1", "function": {"name": "f", "arguments": {"a": 1}}}]},
+    {"role": "tool", "tool_name": "f", "tool_call_id": "1", "name": "f", "content": "c"}],
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "stream": false, "format": {"type": "object"}, "think": "low", "logprobs": true, "top_logprobs": 2,
+    "options": {"temperature": 0.5, "seed": 1, "stop": ["a"], "num_ctx": 5, "top_k": 3}})");
+}
+
+Json ollama_prompt() {
+  return Json::parse(
+      R"({"model": "m", "prompt": "a", "system": "s", "context": [1, 2], "format": "json",
+    "think": true, "truncate": false, "suffix": "", "keep_alive": "5m"})");
+}
+
+TEST(OpenApi, AllowsExactlyTheRequestsOfOllamaAndForEmbeddingsThatAreAccepted) {
+  expect_same_verdicts("OllamaChatRequest", {ollama_chat()}, parse_ollama_chat);
+  expect_same_verdicts("OllamaGenerateRequest", {ollama_prompt()}, parse_ollama_generate);
+  const auto embeddings = [](const char* name, EmbeddingForm form, const char* example) {
+    expect_same_verdicts(name, {Json::parse(example)}, [form](const std::string& body) {
+      return parse_embedding_request(form, body);
+    });
+  };
+  embeddings("EmbeddingRequest", EmbeddingForm::kOpenAi,
+             R"({"input": ["a", [1, 2]], "encoding_format": "base64", "dimensions": 2})");
+  embeddings("LlamaEmbeddingRequest", EmbeddingForm::kLlama,
+             R"({"content": ["a", [1, 2]], "embd_normalize": 1})");
+  embeddings("OllamaEmbedRequest", EmbeddingForm::kOllama,
+             R"({"model": "m", "input": ["a"], "options": {"num_ctx": 1}})");
+  embeddings("OllamaEmbeddingsRequest", EmbeddingForm::kOllamaOld,
+             R"({"model": "m", "prompt": "a"})");
+}
+
 // A request: its name in the description, its table, a valid body, and a function that returns the
 // error of a body.
 struct DescribedRequest {
@@ -306,6 +346,10 @@ DescribedRequest described(std::string name, const RequestTable& table, const ch
             const auto parsed = parse(body);
             return parsed.ok() ? std::nullopt : std::optional(parsed.error());
           }};
+}
+
+auto embeddings_by(EmbeddingForm form) {
+  return [form](const std::string& body) { return parse_embedding_request(form, body); };
 }
 
 std::vector<DescribedRequest> described_requests(const ServedModel& model) {
@@ -326,6 +370,21 @@ std::vector<DescribedRequest> described_requests(const ServedModel& model) {
       described("DetokenizeRequest", detokenize_table(), R"({"tokens": [1]})",
                 by(detokenize_response)),
       described("ApplyTemplateRequest", chat_prompt_table(), prompt, by(apply_template_response)),
+      described("EmbeddingRequest", embedding_table(EmbeddingForm::kOpenAi), R"({"input": "x"})",
+                embeddings_by(EmbeddingForm::kOpenAi)),
+      described("LlamaEmbeddingRequest", embedding_table(EmbeddingForm::kLlama),
+                R"({"content": "x"})", embeddings_by(EmbeddingForm::kLlama)),
+      described("OllamaChatRequest", ollama_chat_table(), R"({"model": "m"})", parse_ollama_chat),
+      described("OllamaGenerateRequest", ollama_generate_table(), R"({"model": "m"})",
+                parse_ollama_generate),
+      described("OllamaEmbedRequest", embedding_table(EmbeddingForm::kOllama), R"({"model": "m"})",
+                embeddings_by(EmbeddingForm::kOllama)),
+      described("OllamaEmbeddingsRequest", embedding_table(EmbeddingForm::kOllamaOld),
+                R"({"model": "m"})", embeddings_by(EmbeddingForm::kOllamaOld)),
+      described("OllamaShowRequest", ollama_show_table(), R"({"model": "small"})",
+                by([](const ServedModel& shown, const std::string& body) {
+                  return ollama_show_json(shown, OllamaModel(), body);
+                })),
   };
 }
 
@@ -350,6 +409,8 @@ TEST(OpenApi, EveryListedFieldIsRead) {
       const bool counts = field.type == Type::kInteger || field.type == Type::kNumber;
       Json body = request.example;
       body[field.name] = counts ? Json("x") : Json(5);
+      // A number is a valid duration.
+      if (field.name == "keep_alive") body[field.name] = true;
       EXPECT_EQ(request.error_of(body.dump()).has_value(), field.type != Type::kIgnored)
           << request.name << " " << body;
     }
@@ -460,6 +521,33 @@ TEST(OpenApi, AnswersMatchTheDescription) {
   expect_answer("MessagesError", Json::parse(anthropic_error_json(queue_full("full", 1))));
   expect_answer("Error", Json::parse(openai_error_json(queue_full("full", 1))));
   expect_answer("Models", Json::parse(models_json(ServedFolder().model)));
+}
+
+TEST(OpenApi, AnswersOfOllamaAndEmbeddingsMatchTheDescription) {
+  const ServedFolder folder;
+  Json body = {{"model", "small"},
+               {"messages", {{{"role", "user"}, {"content", "x"}}}},
+               {"tools", {tool("f")}},
+               {"logprobs", true},
+               {"top_logprobs", 2}};
+  const char* text = "I look.<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+  const auto streamed = exchange_by(prepare_ollama_chat, folder.model, body, {says(text)});
+  EXPECT_GT(streamed.sink->events.size(), 5u);
+  for (const std::string& line : streamed.sink->events)
+    expect_answer("OllamaAnswer", Json::parse(line));
+  body["stream"] = false;
+  expect_answer("OllamaAnswer",
+                exchange_by(prepare_ollama_chat, folder.model, body, {says(text)}).body());
+  const Json prompt = {{"model", "small"}, {"prompt", "x"}, {"stream", false}};
+  expect_answer("OllamaAnswer",
+                exchange_by(prepare_ollama_generate, folder.model, prompt, {says("a")}).body());
+  expect_answer("OllamaError", Json::parse(ollama_error_json(queue_full("full", 1))));
+  const OllamaModel facts = ollama_model(folder.model, R"({"architecture": "llama"})", "abc");
+  expect_answer("OllamaModels", Json::parse(ollama_tags_json(folder.model, facts)));
+  expect_answer("OllamaModels", Json::parse(ollama_ps_json(folder.model, facts)));
+  expect_answer("OllamaVersion", Json::parse(ollama_version_json("1")));
+  expect_answer("OllamaModel",
+                Json::parse(*ollama_show_json(folder.model, facts, R"({"model": "small"})")));
 }
 
 }  // namespace
