@@ -34,7 +34,7 @@ Result<int64_t> parse_byte_size(std::string_view text) {
   const auto factor = bytes_per_unit(std::string(end, last));
   const double bytes = error == std::errc() && factor ? std::round(number * *factor) : 0.0;
   if (bytes >= 1.0 && bytes < kMostBytes) return static_cast<int64_t>(bytes);
-  return fail("expected a size such as 80M, 80MB or 80MiB, found {:?}", text);
+  return fail("expected a size in bytes, as 4G, 80M, 80MB, 80MiB or 512K, found {:?}", text);
 }
 
 CLI::Validator byte_size() {

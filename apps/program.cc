@@ -136,14 +136,18 @@ void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
   entries_.push_back({command, std::move(run), mode});
 }
 
-// Returns the message about wrong usage. An unknown argument is reported before any other error,
-// because a typo often makes other arguments seem wrong or missing, too.
+// Returns the message about wrong usage. An unknown flag is reported before any other error,
+// because a typo often makes other arguments seem wrong or missing, too. An option without its
+// value comes next: it takes the option after it for its value, whose own value then belongs to
+// nobody.
 std::string Program::usage_message(CLI::App& command, const std::string& name,
                                    const CLI::ParseError& error) {
   if (const auto removed = removed_option_message(command.get_name(), arguments_)) return *removed;
   const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
-  if (!unknown.empty()) return unknown_argument(command, unknown.front());
+  const bool unknown_flag = !unknown.empty() && unknown.front().starts_with('-');
+  if (unknown_flag) return unknown_argument(command, unknown.front());
   if (const auto missing = missing_value(command, arguments_)) return *missing;
+  if (!unknown.empty()) return unknown_argument(command, unknown.front());
   return parse_error_message(command, name, error);
 }
 

@@ -38,10 +38,9 @@ Result<fs::path> package_folder() {
     if (fs::exists(folder / "nki/run.py", error)) return fs::weakly_canonical(folder);
   }
   return fail(
-      "{}: the Python files that run kernels are missing: expected nki/run.py in {} (as "
-      "`cmake --install` puts it there) or in {} (as a build does), found neither; install "
-      "neuronmm with `cmake --install BUILD --prefix DIR`, or copy the folder python/ of the "
-      "source to one of the two",
+      "{}: the Python files that run kernels are missing: neither {} nor {} has nki/run.py; "
+      "install "
+      "neuronmm with `cmake --install BUILD`, or copy the folder python/ of the source there",
       self.string(), installed.string(), built.string());
 }
 

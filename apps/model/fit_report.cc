@@ -168,7 +168,7 @@ std::string measured_text(const FitResult& result) {
   const fit::Measured& measured = *result.measured;
   return fmt::format(
       "measured on {} tokens that nothing was decided on: KL {} nats per token (predicted {:.4f}), "
-      "perplexity {:.3f} after {:.3f}\n"
+      "perplexity {:.3f} (the original {:.3f})\n"
       "{:.1f} MB (predicted {:.1f}); decode {:.2f} times as fast (predicted {:.2f}), prefill "
       "{:.2f} "
       "(predicted {:.2f})\n",
@@ -185,7 +185,8 @@ std::string chosen_text(const fit::FitRequest& request, const FitResult& result)
   const Choice& choice = result.choice;
   return fmt::format(
       "matrices: {}\nMLPs: {} of {} narrowed\n"
-      "predicted: KL {:.4f}, {:.1f} MB after {:.1f}, decode {:.2f} times as fast, prefill {:.2f}; "
+      "predicted: KL {:.4f}, {:.1f} MB (the original {:.1f}), decode {:.2f} times as fast, prefill "
+      "{:.2f}; "
       "no choice is better by more than {:.2f} %\n",
       formats_text(choice), narrowed_layers(choice), choice.shapes.size(),
       choice.predicted[fit::kLoss], megabytes(choice.predicted[fit::kBytes]),

@@ -74,10 +74,8 @@ void print_summary(const ReportWriter& report, const compress::QuantizeRequest& 
                summary.parameters, megabytes(summary.bytes_before), megabytes(summary.bytes_after),
                megabytes(summary.bytes_after) / megabytes(summary.bytes_before),
                bits_per_weight(summary), out);
-  report.print(
-      "what it costs in quality: neuronmm compare {} {} --data DIR, or neuronmm perplexity "
-      "of both on the same text\n",
-      model, out);
+  report.print("what it costs in quality: neuronmm perplexity {} TEXT.txt --reference {}\n", out,
+               model);
 }
 
 // Quantizes the model in `folder`, which has float weights.

@@ -240,6 +240,9 @@ Result<int> run_serve(const ServeFlags& flags) {
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
   print_sampling(service->model().generation);
+  if (service->model().tokenizer->config().chat_templates.empty())
+    print_message(
+        "the model has no chat template, so it only continues texts: use /v1/completions\n");
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && world_communicator().lost().empty()) {
     fill_memory_reserve();  // a request may have used it up

@@ -216,7 +216,9 @@ class Fitting {
         io::format_text(kCandidates[plain.formats[0][0]]), io::format_text(kCandidates[plain.head]),
         plain.predicted[kBytes] / 1e6, plain.predicted[kLoss],
         best ? ", so that is taken"
-             : fmt::format("; --bytes {:.0f} would allow it", std::ceil(plain.predicted[kBytes]))));
+        : request_.budget.bytes
+            ? fmt::format("; --bytes {:.0f} would allow it", std::ceil(plain.predicted[kBytes]))
+            : ", but does not meet the budget"));
     if (best) choice = *best;
   }
 

@@ -114,6 +114,8 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
                                    const io::BeforeOutput<ImportSummary>& before_output) {
   using io::FolderWriter;
   NMM_TRY(refuse_folder(file));
+  const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
+  NMM_TRY(FolderWriter::check(out, if_exists, {}));
   NMM_ASSIGN(const io::GgufShards model, io::GgufShards::open(file));
   ImportSummary summary;
   for (const fs::path& path : model.paths()) {
@@ -123,7 +125,6 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
     if (error) return fail("{}: cannot be read: {}", path.string(), error.message());
   }
   NMM_ASSIGN(const Import plan, plan_import(model, dtype, summary));
-  const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(FolderWriter writer,
              FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
   NMM_TRY(write_folder(model, plan, writer.staging(), progress));

@@ -194,10 +194,11 @@ std::string twins_text(const TwinTables& twins, const TableRows& first, const Ta
                        first.name, second.name);
   }
   return fmt::format(
-      "{} and {} differ by {:.2g} of their size, which their rounding explains ({:.2g}), so they "
-      "are "
-      "one table: {}, which is rounded more finely (tie_word_embeddings true)",
-      first.name, second.name, twins.difference, twins.rounding, kept);
+      "{} and {} hold the same table, each with its own rounding: only {} is kept, which is "
+      "rounded "
+      "more finely (tie_word_embeddings true; they differ by {:.2g} of their size, and rounding "
+      "explains {:.2g})",
+      first.name, second.name, kept, twins.difference, twins.rounding);
 }
 
 }  // namespace neuronmm::io

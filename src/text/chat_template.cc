@@ -99,7 +99,9 @@ Result<std::pair<std::string, std::string>> choose_template(const TokenizerConfi
   const auto& templates = config.chat_templates;
   if (templates.empty())
     return fail(
-        "chat: the model has no chat template (tokenizer_config.json, chat_template.jinja)");
+        "chat: the model has no chat template (tokenizer_config.json, chat_template.jinja), so it "
+        "only "
+        "continues texts: use `neuronmm generate` without --chat, or POST /v1/completions");
   for (const char* name : {"tool_use", "default"}) {
     const auto found = templates.find(name);
     if (found != templates.end() && (name[0] == 'd' || !conversation.tools.is_null()))

@@ -41,7 +41,8 @@ TEST(ByteSize, OtherTextsAreRefusedWithExamples) {
     const auto parsed = parse_byte_size(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(parsed.error().message,
-              "expected a size such as 80M, 80MB or 80MiB, found \"" + std::string(text) + "\"");
+              "expected a size in bytes, as 4G, 80M, 80MB, 80MiB or 512K, found \"" +
+                  std::string(text) + "\"");
   }
 }
 

@@ -191,10 +191,11 @@ TEST_F(Help, AnUnknownCommandIsWrongUsage) {
 TEST_F(Help, WrongUsageIsOneSentence) {
   const std::pair<const char*, const char*> cases[] = {
       {"fit m --bytes 80XB",
-       "neuronmm fit: --bytes: expected a size such as 80M, 80MB or 80MiB, found \"80XB\"\n"},
+       "neuronmm fit: --bytes: expected a size in bytes, as 4G, 80M, 80MB, 80MiB or 512K, found "
+       "\"80XB\"\n"},
       {"serve m --kv-cache-memory 4X",
-       "neuronmm serve: --kv-cache-memory: expected a size such as 80M, 80MB or 80MiB, found "
-       "\"4X\"\n"},
+       "neuronmm serve: --kv-cache-memory: expected a size in bytes, as 4G, 80M, 80MB, 80MiB or "
+       "512K, found \"4X\"\n"},
       {"generate m --prompt-file",
        "neuronmm generate: --prompt-file needs a value, as in --prompt-file FILE\n"},
       {"generate m --prompt-file --chat",
@@ -202,6 +203,11 @@ TEST_F(Help, WrongUsageIsOneSentence) {
        "--chat\n"},
       {"fit m --bytes --plan",
        "neuronmm fit: --bytes needs a value, as in --bytes SIZE, found the option --plan\n"},
+      {"fit m --bytes --calibration text.txt",
+       "neuronmm fit: --bytes needs a value, as in --bytes SIZE, found the option --calibration\n"},
+      {"generate m --max-new-tokens --temperature 1",
+       "neuronmm generate: --max-new-tokens needs a value, as in --max-new-tokens N, found the "
+       "option --temperature\n"},
       {"quantize m",
        "neuronmm quantize: -o,--output DIR is required; `neuronmm quantize --help` shows "
        "examples\n"},

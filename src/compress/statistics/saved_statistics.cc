@@ -166,7 +166,7 @@ Status SavedStatistics::check_texts(const CalibrationSequences& text) const {
     if (same_text(own, found[i])) continue;
     return fail(
         "{}: its statistics are of {} ({} bytes, xxh3 {}), the calibration text is {} ({} bytes, "
-        "xxh3 {})",
+        "xxh3 {}); give it that text, or choose another folder for the statistics of this one",
         folder_.string(), own.name, own.bytes, own.xxh3, found[i].name, found[i].bytes,
         found[i].xxh3);
   }

@@ -70,7 +70,8 @@ bool is_loopback(const asio::ip::address& address) {
 
 Result<tcp::acceptor> listen_at(asio::io_context& io, const ServerOptions& options) {
   const auto refused = [&](const error_code& error) {
-    return fail("{}:{}: cannot listen there: {}", options.host, options.port, error.message());
+    return fail("{}:{}: cannot listen there: {}{}", options.host, options.port, error.message(),
+                error == asio::error::address_in_use ? "; choose another --port" : "");
   };
   error_code error;
   const auto found = tcp::resolver(io).resolve(options.host, std::to_string(options.port),

@@ -77,7 +77,7 @@ class WorkPool {
 // kernel gives such a thread about a tenth of a core that another thread wants, too.
 struct WorkPools {
   WorkPool requests;
-  WorkPool large_formats{{.threads = 2, .threads_of_client = 1, .niceness = 10}};
+  WorkPool large_formats{{.threads = 2, .threads_of_client = 1, .niceness = 15}};
 };
 
 }  // namespace neuronmm::serve

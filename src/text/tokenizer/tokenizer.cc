@@ -129,9 +129,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   std::error_code ignored;
-  NMM_TRY(io::refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
-  if (!std::filesystem::is_directory(folder, ignored))
-    return fail("{}: expected a model folder, found none", folder.string());
+  NMM_TRY(io::require_folder(folder));
   NMM_TRY(io::refuse_missing(path));
   if (!std::filesystem::exists(path, ignored))
     return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
