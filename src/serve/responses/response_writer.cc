@@ -50,10 +50,13 @@ std::vector<std::shared_ptr<Listener>> ResponseWriter::listeners(
 
 void ResponseWriter::close() {
   const std::lock_guard lock(mutex_);
-  closed_ = true;
+  closed_ = is_unwanted_ = true;
 }
 
+// An answer that nobody wants runs until it is cancelled, so that it counts as cancelled and not as
+// complete.
 bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {
+  if (is_unwanted_) return true;
   if (closed_ || !keep(token)) return false;
   ++counts_.completion;
   const auto choices = static_cast<size_t>(settings_.choices);
