@@ -5,6 +5,15 @@
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
+namespace {
+
+constexpr size_t kMostNameBytes = 256;
+
+bool is_name_of(const ServedModel& model, std::string_view name) {
+  return std::ranges::find(model.names, name) != model.names.end();
+}
+
+}  // namespace
 
 // The choice between the templates must be the same as in text::apply_chat_template().
 void describe_templates(ServedModel& model) {
@@ -18,8 +27,14 @@ void describe_templates(ServedModel& model) {
 }
 
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name) {
-  if (name.empty() || std::ranges::find(model.names, name) != model.names.end()) return true;
+  if (name.empty() || is_name_of(model, name)) return true;
+  if (model.any_name && name.size() <= kMostNameBytes) return true;
   return model_not_found(name);
+}
+
+std::string name_in_answer(const ServedModel& model, const std::string& asked) {
+  const bool own = asked.empty() || is_name_of(model, asked);
+  return own ? model.names.front() : asked;
 }
 
 namespace {
