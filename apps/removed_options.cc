@@ -50,6 +50,7 @@ constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--weights", "", kBits},
     {"finetune", "--weights", "", kBits},
     {"quantize", "--save-statistics", "", kStatistics},
+    {"serve", "--model-name", "", "--served-model-name NAME, which may be given several times"},
 };
 
 std::string name_of(const RemovedOption& removed) {

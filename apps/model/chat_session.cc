@@ -1,11 +1,15 @@
 #include "model/chat_session.h"
 
+#include <fmt/format.h>
+
 #include "text/chat_template.h"
 
 namespace neuronmm::apps {
 namespace {
 
 using Json = text::Conversation::Json;
+
+constexpr const char* kWhenFull = "/clear begins a new conversation, and /save keeps this one";
 
 bool has_role(const Json& message, const char* role) {
   return message.contains("role") && message["role"] == role;
@@ -60,12 +64,22 @@ Status ChatSession::answer() {
   NMM_ASSIGN(const auto tokens,
              model_.tokenizer.encode(
                  prompt.text, {.add_special_tokens = false, .literal = prompt.from_messages}));
+  const int64_t context = model_.transformer.config().max_position_embeddings;
+  if (std::ssize(tokens) >= context)
+    return fail(
+        "the conversation has {} tokens and leaves no room for an answer in the context of "
+        "{}: {}",
+        tokens.size(), context, kWhenFull);
   model::GenerateOptions options = model_.options;
   options.sampling.seed += answer_count_++;
   NMM_ASSIGN(const auto answered, stream_answer(model_.transformer, model_.tokenizer, tokens,
                                                 options, {.stop = model_.stop, .cache = &cache_}));
   const bool cut_off = answered.generation.stop == model::Generation::Stop::kInterrupted;
   if (!cut_off || !answered.text.empty()) conversation_.add_message("assistant", answered.text);
+  print_cut(answered.generation, context,
+            {.context_full = kWhenFull,
+             .limit = "--max-new-tokens N sets another one, and a message such as \"Go on.\" may "
+                      "get the rest"});
   if (model_.timings && !cut_off) print_timings(tokens.size(), answered.generation, model_.device);
   return {};
 }

@@ -118,6 +118,9 @@ Result<int> run_generate(GenerateFlags& flags) {
   NMM_ASSIGN(const auto streamed,
              stream_answer(transformer, tokenizer, prompt, options,
                            {.stop = answer.stop, .continues_prompt = !flags.chat}));
+  print_cut(streamed.generation, transformer.config().max_position_embeddings,
+            {.context_full = "a shorter prompt leaves more room",
+             .limit = "--max-new-tokens N sets another one"});
   print_logprobs(tokenizer, streamed.generation);
   print_timings(prompt.size(), streamed.generation, answer.device);
   if (streamed.generation.stop == model::Generation::Stop::kInterrupted)

@@ -78,19 +78,23 @@ double bits_per_weight(int64_t bytes, int64_t parameters) {
 
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers) {
-  // Bytes per weight. Assumed: a quantized model was made from bf16.
+  // Bytes per weight. Assumed: a rounded model was made from bf16.
   constexpr double kBf16 = 2.0;
-  int64_t bytes = 0;
-  for (const LayerRows& layer : layers) bytes += layer.total().bytes;
-  int64_t parameters = 0;
-  for (const LayerRows& layer : layers) parameters += layer.total().parameters;
+  int64_t bytes = 0, parameters = 0;
+  for (const LayerRows& layer : layers) {
+    bytes += layer.total().bytes;
+    parameters += layer.total().parameters;
+  }
+  // Attention and tables may be rounded, too.
+  const double others = config.quantization
+                            ? kBf16 * static_cast<double>(checkpoint.parameters() - parameters)
+                            : static_cast<double>(checkpoint.size_bytes() - bytes);
   const double per_weight = config.quantization || parameters == 0
                                 ? kBf16
                                 : static_cast<double>(bytes) / static_cast<double>(parameters);
-  const int64_t others = checkpoint.size_bytes() - bytes;
   const double dense = static_cast<double>(3 * config.hidden_size * config.intermediate_size *
                                            config.num_hidden_layers);
-  return others + static_cast<int64_t>(dense * per_weight);
+  return static_cast<int64_t>(others + dense * per_weight);
 }
 
 std::string dtypes_of(const io::Checkpoint& checkpoint) {

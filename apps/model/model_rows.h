@@ -56,7 +56,7 @@ double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t m
 double bits_per_weight(int64_t bytes, int64_t parameters);
 // Returns the bytes that the folder would have with dense MLPs of the shape in the config. A weight
 // of the dense MLPs takes as many bytes as a weight of the folder's MLPs does on average. If the
-// folder is quantized, a weight takes 2 bytes. Assumed: a quantized model was made from bf16.
+// folder is quantized, all weights take 2 bytes. Assumed: a quantized model was made from bf16.
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers);
 // Returns the dtypes of the tensors, each once, such as "BF16" or "BF16, F32".

@@ -82,8 +82,9 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const serve::En
                                         const Loaded& loaded) {
   const io::ModelConfig& config = loaded.transformer->config();
   serve::ServedModel model;
-  model.names = {flags.settings.model_name.empty() ? default_name(flags.settings.model_dir)
-                                                   : flags.settings.model_name};
+  model.names = flags.settings.served_model_names;
+  if (model.names.empty()) model.names = {default_name(flags.settings.model_dir)};
+  model.any_name = flags.settings.any_model_name;
   model.tokenizer = loaded.tokenizer.get();
   model.vocab_size = config.vocab_size;
   model.hidden_size = config.hidden_size;

@@ -237,11 +237,18 @@ void add_server_flags(CLI::App* command, serve::ServeSettings& settings) {
 void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   serve::ServeSettings& settings = flags.settings;
   command->add_option("MODEL_DIR", settings.model_dir, kModelHelp)->required()->group(kInput);
-  command->add_option("--model-name", settings.model_name, "Name of the model in requests")
+  command
+      ->add_option("--served-model-name", settings.served_model_names,
+                   "Name of the model in requests; repeatable, answers have the first")
       ->check(check_visible)
       ->type_name("NAME")
+      ->allow_extra_args(false)
       ->default_str("the folder's")
       ->group(kInput);
+  command
+      ->add_flag("--any-model-name", settings.any_model_name,
+                 "Serve the model under every name that a request asks for")
+      ->group(kAdvanced);
   add_address_flags(command, settings);
   add_web_flags(command, settings.server);
   add_client_flags(command, settings);

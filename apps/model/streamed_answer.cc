@@ -51,6 +51,16 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
   return answer;
 }
 
+void print_cut(const model::Generation& generation, int64_t context_tokens, const NextSteps& next) {
+  using Stop = model::Generation::Stop;
+  if (generation.stop == Stop::kContextFull)
+    print_message("the answer ends here because the context of {} tokens is full: {}\n",
+                  context_tokens, next.context_full);
+  if (generation.stop == Stop::kLimit)
+    print_message("the answer ends here at its limit of {} token{}: {}\n", generation.tokens.size(),
+                  generation.tokens.size() == 1 ? "" : "s", next.limit);
+}
+
 void print_timings(size_t prompt_tokens, const model::Generation& generation,
                    const DeviceOptions& device) {
   const auto& latencies = generation.decode_latencies_s;
@@ -64,8 +74,6 @@ void print_timings(size_t prompt_tokens, const model::Generation& generation,
                 generation.time_to_first_token_s * 1e3);
   if (!latencies.empty())
     print_message(", decode {:.2f} tokens/s", static_cast<double>(latencies.size()) / decode_s);
-  if (generation.stop == model::Generation::Stop::kContextFull)
-    print_message(", stopped: the context is full");
   print_message("\n");
 }
 

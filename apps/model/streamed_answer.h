@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commands.h"
@@ -35,6 +36,14 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
                                      std::span<const text::TokenId> prompt,
                                      const model::GenerateOptions& options,
                                      const StreamOptions& stream_options);
+
+// What a user can do about an answer that was cut, as the end of a sentence.
+struct NextSteps {
+  std::string_view context_full, limit;
+};
+// Prints a line on standard error if the answer ends at its limit, or because the context of
+// `context_tokens` tokens is full.
+void print_cut(const model::Generation& generation, int64_t context_tokens, const NextSteps& next);
 
 // Prints one line of timings on standard error. Standard output holds only the text of the answer.
 void print_timings(size_t prompt_tokens, const model::Generation& generation,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace neuronmm::model {
 namespace {
@@ -32,6 +33,17 @@ void keep_most_likely(std::vector<Candidate>& candidates, size_t count, double m
   candidates = std::move(kept);
 }
 
+// Returns the probabilities at temperature 1 of the candidates among each other.
+std::vector<double> probabilities(std::vector<Candidate> candidates,
+                                  std::span<const double> logits) {
+  weigh_again(candidates, logits, 1.0);
+  const double total = total_weight(candidates);
+  std::vector<double> shares;
+  shares.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) shares.push_back(candidate.weight / total);
+  return shares;
+}
+
 }  // namespace
 
 // Weights relative to the largest one cannot overflow, and only their ratios matter.
@@ -48,6 +60,16 @@ std::vector<Candidate> softmax_weights(std::span<const double> logits, double te
   return candidates;
 }
 
+void weigh_again(std::vector<Candidate>& candidates, std::span<const double> logits,
+                 double temperature) {
+  const auto logit = [&](const Candidate& c) { return logits[static_cast<size_t>(c.id)]; };
+  const double largest = logit(*std::ranges::max_element(candidates, {}, logit));
+  for (Candidate& candidate : candidates) {
+    const double behind = logit(candidate) - largest;
+    candidate.weight = logit(candidate) == largest ? 1.0 : std::exp(behind / temperature);
+  }
+}
+
 void keep_top_k(std::vector<Candidate>& candidates, size_t count) {
   if (count >= candidates.size()) return;
   keep_most_likely(candidates, count, std::numeric_limits<double>::infinity());
@@ -59,6 +81,47 @@ void keep_top_p(std::vector<Candidate>& candidates, double probability) {
 
 void keep_min_p(std::vector<Candidate>& candidates, double share) {
   std::erase_if(candidates, [share](const Candidate& c) { return c.weight < share; });
+}
+
+void keep_typical(std::vector<Candidate>& candidates, std::span<const double> logits,
+                  double probability) {
+  struct Surprise {
+    double distance;  // of the candidate's information from the entropy
+    double probability;
+    Candidate candidate;
+  };
+  const std::vector<double> shares = probabilities(candidates, logits);
+  double entropy = 0.0;
+  for (const double share : shares) entropy -= share > 0.0 ? share * std::log(share) : 0.0;
+  std::vector<Surprise> order;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (shares[i] > 0.0)
+      order.push_back({std::abs(-std::log(shares[i]) - entropy), shares[i], candidates[i]});
+  }
+  std::ranges::stable_sort(order, {}, &Surprise::distance);
+  candidates.clear();
+  double kept = 0.0;
+  for (const Surprise& next : order) {
+    candidates.push_back(next.candidate);
+    kept += next.probability;
+    if (kept > probability) break;
+  }
+}
+
+void leave_out_top_choices(std::vector<Candidate>& candidates, std::span<const double> logits,
+                           double threshold) {
+  if (threshold > 0.5) return;
+  const std::vector<double> shares = probabilities(candidates, logits);
+  std::optional<size_t> least;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i] >= threshold && (!least || shares[i] <= shares[*least])) least = i;
+  }
+  if (!least) return;
+  std::vector<Candidate> kept;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i] < threshold || i == *least) kept.push_back(candidates[i]);
+  }
+  candidates = std::move(kept);
 }
 
 TokenId draw(std::span<const Candidate> candidates, double uniform) {

@@ -40,7 +40,9 @@ ops::WantedLogits Continuation::wanted() const {
   const auto name = [&](std::span<const TokenId> tokens) {
     wanted.named.insert(wanted.named.end(), tokens.begin(), tokens.end());
   };
-  if (sampling.repetition_penalty != 1.0) name(tokens());
+  if (sampling.repetition_penalty != 1.0 || sampling.penalises_recent_tokens() ||
+      sampling.dry.active())
+    name(tokens());
   if (sampling.frequency_penalty != 0.0 || sampling.presence_penalty != 0.0) name(generated());
   for (const LogitBias& bias : sampling.logit_bias) wanted.named.push_back(bias.id);
   if (!may_stop()) name(options_.stop_tokens);

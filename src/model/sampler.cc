@@ -30,7 +30,27 @@ void forbid_others(std::span<double> logits, TokenSet allowed) {
 
 bool leaves_logits_alone(const SamplingOptions& options) {
   return options.logit_bias.empty() && options.repetition_penalty == 1.0 &&
-         options.frequency_penalty == 0.0 && options.presence_penalty == 0.0;
+         options.frequency_penalty == 0.0 && options.presence_penalty == 0.0 &&
+         !options.penalises_recent_tokens() && !options.dry.active();
+}
+
+std::vector<TokenId> joined(std::span<const TokenId> prompt, std::span<const TokenId> generated) {
+  std::vector<TokenId> text(prompt.begin(), prompt.end());
+  text.insert(text.end(), generated.begin(), generated.end());
+  return text;
+}
+
+std::span<const TokenId> last_tokens(std::span<const TokenId> text, int64_t count) {
+  return count < 0 ? text : text.last(std::min(text.size(), static_cast<size_t>(count)));
+}
+
+// Applies the penalties that look at the end of the text, whether the model wrote it or not.
+void penalise_recent(std::span<double> logits, std::span<const TokenId> text,
+                     const SamplingOptions& options) {
+  if (options.penalises_recent_tokens())
+    penalise_repetition(logits, last_tokens(text, options.repeat_last_n), {},
+                        options.repeat_penalty);
+  penalise_repeated_sequences(logits, text, options.dry);
 }
 
 // Returns the index of the first largest logit, or 0 if all are NaN. The maxima are kept per lane,
@@ -77,6 +97,8 @@ std::vector<double> Sampler::processed(std::span<const float> logits,
     penalise_frequency(values, generated, options_.frequency_penalty);
   if (options_.presence_penalty != 0.0)
     penalise_presence(values, generated, options_.presence_penalty);
+  if (options_.penalises_recent_tokens() || options_.dry.active())
+    penalise_recent(values, joined(prompt, generated), options_);
   forbid_others(values, allowed);
   return values;
 }
@@ -85,30 +107,43 @@ std::vector<Candidate> Sampler::candidates(std::span<const float> logits,
                                            std::span<const TokenId> prompt,
                                            std::span<const TokenId> generated,
                                            TokenSet allowed) const {
-  auto candidates =
-      softmax_weights(processed(logits, prompt, generated, allowed), options_.temperature);
+  return filtered(processed(logits, prompt, generated, allowed), allowed);
+}
+
+std::vector<Candidate> Sampler::filtered(std::span<const double> logits, TokenSet allowed) const {
+  auto candidates = softmax_weights(logits, options_.temperature);
   if (!allowed.empty())
     std::erase_if(candidates, [&](const Candidate& c) {
       return !contains(allowed, static_cast<size_t>(c.id));
     });
   if (options_.top_k > 0) keep_top_k(candidates, static_cast<size_t>(options_.top_k));
+  if (options_.typical_p < 1.0) {
+    keep_typical(candidates, logits, options_.typical_p);
+    weigh_again(candidates, logits, options_.temperature);
+  }
   if (options_.top_p < 1.0) keep_top_p(candidates, options_.top_p);
   if (options_.min_p > 0.0) keep_min_p(candidates, options_.min_p);
   return candidates;
 }
 
+// Takes 53 random bits, which give the same double in [0, 1) on every platform, unlike the
+// distributions of the standard library.
+double Sampler::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+
 TokenId Sampler::sample(std::span<const float> logits, std::span<const TokenId> prompt,
                         std::span<const TokenId> generated, TokenSet allowed) {
   NMM_CHECK(!logits.empty());
-  if (options_.temperature <= 0.0) {
-    if (allowed.empty() && leaves_logits_alone(options_)) return most_likely(logits);
-    const std::vector<double> values = processed(logits, prompt, generated, allowed);
-    return static_cast<TokenId>(std::ranges::max_element(values) - values.begin());
+  const bool greedy = options_.temperature <= 0.0;
+  if (greedy && allowed.empty() && leaves_logits_alone(options_)) return most_likely(logits);
+  const std::vector<double> values = processed(logits, prompt, generated, allowed);
+  if (greedy) return static_cast<TokenId>(std::ranges::max_element(values) - values.begin());
+  std::vector<Candidate> candidates = filtered(values, allowed);
+  if (options_.xtc_probability > 0.0 && candidates.size() > 1 &&
+      uniform() <= options_.xtc_probability) {
+    leave_out_top_choices(candidates, values, options_.xtc_threshold);
+    weigh_again(candidates, values, options_.temperature);
   }
-  // Takes 53 random bits, which give the same double in [0, 1) on every platform, unlike the
-  // distributions of the standard library.
-  return draw(candidates(logits, prompt, generated, allowed),
-              static_cast<double>(random_() >> 11) * 0x1p-53);
+  return draw(candidates, uniform());
 }
 
 }  // namespace neuronmm::model

@@ -8,22 +8,34 @@
 #include <vector>
 
 #include "model/candidates.h"
+#include "model/dry.h"
 #include "model/logits_processors.h"
 
 namespace neuronmm::model {
 
 // How a token is chosen. Biases and penalties are applied first, as in vLLM; temperature, top-k,
-// top-p and min-p follow in this order, as in transformers.
+// typical-p, top-p, min-p and XTC follow in this order. Typical-p and XTC look at probabilities of
+// temperature 1, as in llama.cpp.
 struct SamplingOptions {
   double temperature = 0.0;  // 0 is greedy: the largest logit, and the smallest id among equal ones
   int64_t top_k = 0;         // 0 turns it off
   double top_p = 1.0;        // 1 turns it off
   double min_p = 0.0;        // 0 turns it off
+  double typical_p = 1.0;    // 1 turns it off
+  // XTC: with this probability the likely tokens are left out, except for the least likely of them.
+  // Likely tokens have at least the probability `xtc_threshold`.
+  double xtc_probability = 0.0, xtc_threshold = 0.1;
   double repetition_penalty = 1.0;  // 1 turns it off
-  double frequency_penalty = 0.0;   // 0 turns it off
-  double presence_penalty = 0.0;    // 0 turns it off
+  // A repetition penalty for the last `repeat_last_n` tokens only; -1 means all tokens.
+  double repeat_penalty = 1.0;     // 1 turns it off
+  int64_t repeat_last_n = 64;      // 0 turns it off
+  double frequency_penalty = 0.0;  // 0 turns it off
+  double presence_penalty = 0.0;   // 0 turns it off
+  DryOptions dry = {};
   std::vector<LogitBias> logit_bias = {};
   uint64_t seed = 0;
+
+  bool penalises_recent_tokens() const { return repeat_penalty != 1.0 && repeat_last_n != 0; }
 };
 
 // A set of tokens as bits: token id is bit id % 64 of word id / 64. An empty span stands for all
@@ -39,7 +51,8 @@ class Sampler {
   // be allowed.
   TokenId sample(std::span<const float> logits, std::span<const TokenId> prompt,
                  std::span<const TokenId> generated = {}, TokenSet allowed = {});
-  // Returns the candidates from which sample() draws if the temperature is not 0.
+  // Returns the candidates from which sample() draws if the temperature is not 0 and XTC leaves out
+  // none.
   std::vector<Candidate> candidates(std::span<const float> logits, std::span<const TokenId> prompt,
                                     std::span<const TokenId> generated,
                                     TokenSet allowed = {}) const;
@@ -47,6 +60,8 @@ class Sampler {
  private:
   std::vector<double> processed(std::span<const float> logits, std::span<const TokenId> prompt,
                                 std::span<const TokenId> generated, TokenSet allowed) const;
+  std::vector<Candidate> filtered(std::span<const double> logits, TokenSet allowed) const;
+  double uniform();
   SamplingOptions options_;
   std::mt19937_64 random_;
 };

@@ -85,11 +85,12 @@ TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
 TEST_F(ChatCommand, ATurnComputesOnlyItsOwnTokens) {
   const ChatResult result = run_chat("One day, a cat\nThen a dog came\n/regenerate\n",
                                      "--greedy --max-new-tokens 12 --timings");
-  EXPECT_EQ(line(result.messages, 0).find("kept"), std::string::npos) << result.messages;
+  // A line about the limit comes before the timings of each turn.
+  EXPECT_EQ(line(result.messages, 1).find("kept"), std::string::npos) << result.messages;
   for (const size_t turn : {1, 2}) {
     int64_t prompt = 0, kept = 0;
-    ASSERT_EQ(std::sscanf(line(result.messages, turn).c_str(), "prompt tokens %ld (%ld kept)",
-                          &prompt, &kept),
+    ASSERT_EQ(std::sscanf(line(result.messages, 2 * turn + 1).c_str(),
+                          "prompt tokens %ld (%ld kept)", &prompt, &kept),
               2)
         << result.messages;
     if (turn == 1) {
@@ -178,7 +179,8 @@ TEST_F(ChatCommand, ErrorsLeaveTheConversationUnchanged) {
   EXPECT_EQ(result.exit_code, 1);
   for (const char* words :
        {"/bogus: no such command", "/save: expected the name of a file", "not replaced",
-        "thesis.tex", "expected UTF-8", "max_position_embeddings"}) {
+        "thesis.tex", "expected UTF-8",
+        "leaves no room for an answer in the context of 512: /clear begins a new conversation"}) {
     EXPECT_NE(result.messages.find(words), std::string::npos) << words << "\n" << result.messages;
   }
   EXPECT_EQ(read(thesis), "\\begin{document}");
@@ -186,6 +188,22 @@ TEST_F(ChatCommand, ErrorsLeaveTheConversationUnchanged) {
   const std::string wrong = write("wrong.json", R"([{"role": "wizard", "content": "x"}])");
   EXPECT_NE(run_chat("Hello\n", "--messages " + wrong).messages.find("no such role"),
             std::string::npos);
+}
+
+TEST_F(ChatCommand, SaysWhyAnAnswerIsCutAndWhatToDo) {
+  const std::string at_limit = "the answer ends here at its limit of 3 tokens: --max-new-tokens N";
+  const std::string full =
+      "the answer ends here because the context of 512 tokens is full: /clear begins a new";
+  const ChatResult limited = run_chat("Hello\n", "--greedy --ignore-eos --max-new-tokens 3");
+  EXPECT_EQ(limited.exit_code, 0);
+  EXPECT_NE(limited.messages.find(at_limit), std::string::npos) << limited.messages;
+  EXPECT_EQ(limited.messages.find(full), std::string::npos) << limited.messages;
+  const ChatResult cut = run_chat("Hello\n", "--greedy --ignore-eos");
+  EXPECT_EQ(cut.exit_code, 0);
+  EXPECT_NE(cut.messages.find(full), std::string::npos) << cut.messages;
+  EXPECT_EQ(cut.messages.find("at its limit"), std::string::npos) << cut.messages;
+  const ChatResult stopped = run_chat("Hello\n", "--greedy --ignore-eos --stop ' '");
+  EXPECT_EQ(stopped.messages.find("ends here"), std::string::npos) << stopped.messages;
 }
 
 TEST_F(ChatCommand, EmptyInputIsNoError) {

@@ -99,6 +99,17 @@ TEST_F(GenerateCommand, AWrongGenerationConfigIsRefused) {
          {"generation_config.json", "\"top_p\": expected a number from 0 to 1, found 1.5"});
 }
 
+TEST_F(GenerateCommand, SaysWhyATextIsCut) {
+  const std::string flags = kDemo + " 'Once upon a time' --greedy --ignore-eos ";
+  EXPECT_NE(messages_of(flags + "--max-new-tokens 1")
+                .find("the answer ends here at its limit of 1 token: --max-new-tokens N"),
+            std::string::npos);
+  EXPECT_NE(messages_of(flags + "--max-new-tokens 2000")
+                .find("the answer ends here because the context of 512 tokens is full"),
+            std::string::npos);
+  EXPECT_EQ(messages_of(flags + "--stop ' '").find("ends here"), std::string::npos);
+}
+
 TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeatsTheText) {
   const std::string flags = kDemo + kPromptFlags + "--temperature 1.5 ";
   const Outcome first = neuronmm("generate " + flags, "", path("messages"));

@@ -81,7 +81,7 @@ TEST_F(ServeCommand, EmptySecretsAndAddressesAreRefused) {
   for (const char* flags :
        {"--host ''", "--api-key ''", "--api-key ' '", "--tls-cert '' --tls-key ''",
         "--tls-cert=c --tls-key ''", "--access-log ''", "--cors-origin ''", "--allowed-host ''",
-        "--allowed-host localhost:80", "--model-name ''", "--api-key-file ''",
+        "--allowed-host localhost:80", "--served-model-name ''", "--api-key-file ''",
         "--host \"$NOT_SET\""}) {
     SCOPED_TRACE(flags);
     expect(neuronmm(serve + flags), 2, {"expected "});
@@ -256,6 +256,34 @@ TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
   EXPECT_EQ(silent.find("--"), std::string::npos) << silent;
   expect(neuronmm("serve '" + kDemo + "' --port 0 --kv-cache-memory 1K"), 1,
          {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1000"});
+}
+
+TEST_F(ServeCommand, TheDenseModelOfARoundedOneHasTwoBytesPerWeight) {
+  const auto details = [&](const std::string& model) {
+    return serve_and_get("", {"/v1/model"}, model).second.at(0);
+  };
+  const auto parameters = details(kOneLayer)["parameters"].get<int64_t>();
+  for (const char* bits : {"8", "6", "4"}) {
+    const std::string rounded = path(std::string("bits") + bits);
+    expect(neuronmm("quantize " + kOneLayer + " -o " + rounded + " --bits " + bits), 0, {});
+    const nlohmann::json found = details(rounded);
+    EXPECT_EQ(found["dense_bytes"], 2 * parameters) << bits;
+    EXPECT_LT(found["bytes"], 2 * parameters) << bits;
+  }
+}
+
+TEST_F(ServeCommand, TheModelHasSeveralNames) {
+  const auto [text, bodies] =
+      serve_and_get("--served-model-name first --served-model-name other", {"/v1/models"});
+  EXPECT_EQ(bodies[0]["data"][0]["id"], "first") << text;
+  EXPECT_EQ(bodies[0]["data"][1]["id"], "other");
+  EXPECT_EQ(bodies[0]["data"].size(), 2u);
+  const std::vector<std::string> paths = {"/v1/models/gpt-4o", "/v1/models"};
+  const auto [unused, one] = serve_and_get("", paths);
+  EXPECT_EQ(one[0]["error"]["code"], "model_not_found");
+  const auto [again, any] = serve_and_get("--any-model-name", paths);
+  EXPECT_EQ(any[0]["id"], "gpt-4o");
+  EXPECT_EQ(any[1]["data"].size(), 1u);
 }
 
 TEST_F(ServeCommand, TheStartSaysHowAnswersAreSampled) {

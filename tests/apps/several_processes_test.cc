@@ -4,10 +4,12 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "launched_program.h"
+#include "serve/http/http_client.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -34,6 +36,34 @@ TEST_F(SeveralProcesses, GreedyTextIsTheSame) {
     const Outcome several = on(processes, arguments + " --link " + link, "/dev/null");
     expect(several, 0, {});
     EXPECT_EQ(several.output, one.output) << processes << " by " << link;
+  }
+}
+
+// Every process copies its part of a block that a request has partly in common with an earlier one.
+// With another salt nothing is reused, and the answer must have the same probabilities.
+TEST_F(SeveralProcesses, APrefixThatEndsInsideABlockIsReused) {
+  LaunchedProgram server(folder_.string(), 2, "", "serve " + kOneLayer + " --port 0 --threads 1");
+  ASSERT_TRUE(server.eventually_prints("is ready")) << server.output();
+  const auto ask = [&](const std::vector<int>& prompt, const std::string& salt) {
+    const nlohmann::json body = {{"prompt", prompt},   {"max_tokens", 9}, {"temperature", 0},
+                                 {"ignore_eos", true}, {"logprobs", 3},   {"cache_salt", salt}};
+    const auto reply = serve::HttpClient(server.port()).post("/v1/completions", body.dump());
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return nlohmann::json::parse(reply.body);
+  };
+  const auto cached = [](const nlohmann::json& answer) {
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+  };
+  std::vector<int> prompt(150);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int>(i * 37 % 1000 + 5);
+  EXPECT_EQ(cached(ask(prompt, "")), 0);
+  for (const size_t common : {149, 140, 129, 100, 17}) {
+    prompt.resize(common);
+    prompt.insert(prompt.end(), {static_cast<int>(common) + 1000, 7, 8});
+    const auto reused = ask(prompt, ""), computed = ask(prompt, std::to_string(common));
+    EXPECT_EQ(cached(reused), static_cast<int>(common));
+    EXPECT_EQ(cached(computed), 0);
+    EXPECT_EQ(reused["choices"], computed["choices"]);
   }
 }
 

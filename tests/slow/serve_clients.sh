@@ -12,6 +12,6 @@ $venv/bin/pip install --quiet pytest==8.4.2 litellm==1.110.2 langchain-openai==1
 rm -rf $work
 mkdir -p $work
 . tests/slow/serve_load/chat_model.sh
-serve_chat_model --model-name demo
+serve_chat_model --served-model-name demo
 OPENAI_BASE_URL=$url/v1 OPENAI_API_BASE=$url/v1 OPENAI_API_KEY=none LITELLM_LOCAL_MODEL_COST_MAP=True DSPY_CACHEDIR=$work/dspy \
   $venv/bin/python -m pytest --quiet -p no:cacheprovider tests/slow/serve_clients "$@"

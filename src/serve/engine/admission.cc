@@ -29,6 +29,15 @@ Status check_sampling(const model::SamplingOptions& sampling, int64_t vocab_size
   NMM_TRY(check_count("top_k", sampling.top_k, 0));
   NMM_TRY(check_range("top_p", sampling.top_p, 0.0, 1.0));
   NMM_TRY(check_range("min_p", sampling.min_p, 0.0, 1.0));
+  NMM_TRY(check_range("typical_p", sampling.typical_p, 0.0, 1.0));
+  NMM_TRY(check_range("xtc_probability", sampling.xtc_probability, 0.0, 1.0));
+  NMM_TRY(check_range("xtc_threshold", sampling.xtc_threshold, 0.0, 1.0));
+  NMM_TRY(check_range("repeat_penalty", sampling.repeat_penalty, kSmall, kLarge));
+  NMM_TRY(check_count("repeat_last_n", sampling.repeat_last_n, -1));
+  NMM_TRY(check_range("dry.multiplier", sampling.dry.multiplier, -kLarge, kLarge));
+  NMM_TRY(check_range("dry.base", sampling.dry.base, 1.0, kLarge));
+  NMM_TRY(check_count("dry.allowed_length", sampling.dry.allowed_length, 0));
+  NMM_TRY(check_count("dry.last_n", sampling.dry.last_n, -1));
   NMM_TRY(check_range("repetition_penalty", sampling.repetition_penalty, kSmall, kLarge));
   NMM_TRY(check_range("frequency_penalty", sampling.frequency_penalty, -kLarge, kLarge));
   NMM_TRY(check_range("presence_penalty", sampling.presence_penalty, -kLarge, kLarge));

@@ -533,6 +533,8 @@ class HttpConnection : public ClientSocket<Stream> {
   // Adds the headers that belong to this answer. The head of a stream is sent with its first token,
   // when the predicted total time is not known yet.
   void add_answer_headers(Headers& headers, const StartedGeneration& started) {
+    if (!started.unknown_fields.empty())
+      headers.emplace_back("X-Unknown-Fields", header_text(started.unknown_fields));
     if (!started.schema_notes.empty())
       headers.emplace_back("X-Schema-Notes", header_text(started.schema_notes));
     if (!started.predicted) return;

@@ -279,7 +279,7 @@ Headers cors_headers(const std::vector<std::string>& allowed, std::string_view o
   return {{"Access-Control-Allow-Origin", any ? "*" : std::string(origin)},
           {"Access-Control-Expose-Headers",
            "X-Request-Id, Retry-After, X-Predicted-Device, X-Predicted-First-Token-Seconds, "
-           "X-Predicted-Total-Seconds, X-Schema-Notes"},
+           "X-Predicted-Total-Seconds, X-Schema-Notes, X-Unknown-Fields"},
           {"Vary", "Origin"}};
 }
 

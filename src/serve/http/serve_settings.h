@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "serve/engine/engine.h"
 #include "serve/http/server.h"
@@ -13,7 +14,10 @@ namespace neuronmm::serve {
 
 struct ServeSettings {
   std::string model_dir;
-  std::string model_name;  // the model's name in requests; empty: the name of the folder
+  // The model's names in requests, of which answers have the first one; empty: the name of the
+  // folder.
+  std::vector<std::string> served_model_names;
+  bool any_model_name = false;  // whether requests may use any other name, too
   ServerOptions server;
   std::string api_key_file;  // keys in addition to server.api_keys; empty: no file
   EngineOptions engine;

@@ -10,15 +10,22 @@ model::SamplingOptions sampling_of(const io::GenerationConfig& generation,
   const auto chosen = [](const auto& requested, const auto& model_value, auto fallback) {
     return requested ? *requested : model_value.value_or(fallback);
   };
-  return {
-      .temperature = chosen(fields.temperature, generation.temperature, 1.0),
-      .top_k = chosen(fields.top_k, generation.top_k, int64_t{0}),
-      .top_p = chosen(fields.top_p, generation.top_p, 1.0),
-      .min_p = chosen(fields.min_p, generation.min_p, 0.0),
-      .repetition_penalty = chosen(fields.repetition_penalty, generation.repetition_penalty, 1.0),
-      .frequency_penalty = fields.frequency_penalty,
-      .presence_penalty = fields.presence_penalty,
-      .logit_bias = fields.logit_bias};
+  const double whole_penalty =
+      fields.repeat_penalty ? 1.0 : generation.repetition_penalty.value_or(1.0);
+  return {.temperature = chosen(fields.temperature, generation.temperature, 1.0),
+          .top_k = chosen(fields.top_k, generation.top_k, int64_t{0}),
+          .top_p = chosen(fields.top_p, generation.top_p, 1.0),
+          .min_p = chosen(fields.min_p, generation.min_p, 0.0),
+          .typical_p = fields.typical_p,
+          .xtc_probability = fields.xtc_probability,
+          .xtc_threshold = fields.xtc_threshold,
+          .repetition_penalty = fields.repetition_penalty.value_or(whole_penalty),
+          .repeat_penalty = fields.repeat_penalty.value_or(1.0),
+          .repeat_last_n = fields.repeat_last_n,
+          .frequency_penalty = fields.frequency_penalty,
+          .presence_penalty = fields.presence_penalty,
+          .dry = fields.dry,
+          .logit_bias = fields.logit_bias};
 }
 
 std::vector<TokenId> stop_tokens_of(const ServedModel& model, const GenerationParameters& fields,
@@ -66,6 +73,9 @@ ApiResult<Request> engine_request(const ServedModel& model, const GenerationPara
   request.prompt = std::move(prompt);
   request.choices = fields.n;
   request.sampling = sampling_of(model.generation, fields);
+  if (request.sampling.dry.active())
+    request.sampling.dry.breakers =
+        model.breakers->get(*model.tokenizer, fields.dry_sequence_breakers);
   request.sampling.seed = fields.seed ? *fields.seed : random();
   request.max_new_tokens = token_limit(model.generation, fields.max_tokens);
   request.min_new_tokens = fields.min_tokens;

@@ -18,7 +18,7 @@ ResponseSettings response_settings(const ServedModel& model, const GenerationPar
   ResponseSettings settings;
   settings.tokenizer = model.tokenizer;
   settings.id = random_id(id_prefix, kIdLength, random);
-  settings.model = fields.model.empty() ? model.names.front() : fields.model;
+  settings.model = name_in_answer(model, fields.model);
   settings.fingerprint = model.system_fingerprint;
   settings.created = context.now;
   settings.choices = fields.n;

@@ -5,6 +5,15 @@
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
+namespace {
+
+constexpr size_t kMostNameBytes = 256;
+
+bool is_name_of(const ServedModel& model, std::string_view name) {
+  return std::ranges::find(model.names, name) != model.names.end();
+}
+
+}  // namespace
 
 // The choice between the templates must be the same as in text::apply_chat_template().
 void describe_templates(ServedModel& model) {
@@ -18,14 +27,18 @@ void describe_templates(ServedModel& model) {
 }
 
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name) {
-  if (name.empty() || std::ranges::find(model.names, name) != model.names.end()) return true;
   // Clients that got the name from GET /api/tags add Ollama's tag.
   constexpr std::string_view kLatest = ":latest";
   const std::string_view plain =
-      name.substr(0, name.size() - std::min(name.size(), kLatest.size()));
-  if (name.ends_with(kLatest) && std::ranges::find(model.names, plain) != model.names.end())
-    return true;
+      name.ends_with(kLatest) ? name.substr(0, name.size() - kLatest.size()) : name;
+  if (name.empty() || is_name_of(model, name) || is_name_of(model, plain)) return true;
+  if (model.any_name && name.size() <= kMostNameBytes) return true;
   return model_not_found(name);
+}
+
+std::string name_in_answer(const ServedModel& model, const std::string& asked) {
+  const bool own = asked.empty() || is_name_of(model, asked);
+  return own ? model.names.front() : asked;
 }
 
 namespace {

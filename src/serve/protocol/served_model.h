@@ -3,6 +3,7 @@
 // endpoints that list models. apps/model/serve.cc fills in a ServedModel; all readers and writers
 // of the protocol get it.
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "io/generation_config.h"
 #include "serve/engine/pooled_embedding.h"
 #include "serve/output/template_traits.h"
+#include "serve/protocol/sequence_breakers.h"
 #include "serve/requests/api_error.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -21,6 +23,8 @@ using text::TokenId;
 struct ServedModel {
   // At least one name. Answers have the first one, requests may use any.
   std::vector<std::string> names;
+  // Whether requests may use every other name, too. An answer then has the name that was asked for.
+  bool any_name = false;
   const text::Tokenizer* tokenizer = nullptr;
   int64_t vocab_size = 0;            // bound of token ids in prompts and logit biases
   int64_t context_tokens = 0;        // limit for prompt and answer together
@@ -32,16 +36,21 @@ struct ServedModel {
   io::GenerationConfig generation;
   std::vector<TokenId> stop_tokens;        // as model::stop_tokens_of() returns them
   TemplateTraits plain_chats, tool_chats;  // of the chat templates without and with tools
-  std::string system_fingerprint;          // an empty text becomes null
-  int64_t created = 0;                     // Unix time in seconds
+  // Shared by all requests, so that the texts of dry_sequence_breakers become tokens only once.
+  std::shared_ptr<SequenceBreakerCache> breakers = std::make_shared<SequenceBreakerCache>();
+  std::string system_fingerprint;  // an empty text becomes null
+  int64_t created = 0;             // Unix time in seconds
 };
 
 // Sets `plain_chats` and `tool_chats` from the tokenizer's chat templates.
 void describe_templates(ServedModel& model);
 
 // Returns the error 404 unless `name` is empty or one of the model's names, perhaps with ":latest"
-// after it.
+// after it. If any name is allowed, the name must have at most 256 bytes, because every event of a
+// stream repeats it.
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name);
+// Returns the name in the answer to a request for the model `asked`.
+std::string name_in_answer(const ServedModel& model, const std::string& asked);
 
 // Return the bodies of GET /v1/models, /v1/models/NAME and /version.
 std::string models_json(const ServedModel& model);

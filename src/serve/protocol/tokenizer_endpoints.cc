@@ -3,6 +3,7 @@
 #include "serve/protocol/prompt.h"
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/chat_request.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -29,10 +30,17 @@ ApiResult<std::vector<TokenId>> tokens_of_text(const ServedModel& model, FieldRe
   return text_prompt(model, text, is_content ? add_special : add_special_tokens.value_or(true));
 }
 
+// Returns the text of a token, or its bytes as numbers if it has only a part of a character, as
+// llama.cpp does.
+Json piece_of(const text::Tokenizer& tokenizer, TokenId id) {
+  const std::string bytes = tokenizer.token_bytes(id);
+  if (text::valid_utf8_length(bytes) == std::ssize(bytes)) return bytes;
+  return std::vector<uint8_t>(bytes.begin(), bytes.end());
+}
+
 Json with_pieces(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   Json tokens = Json::array();
-  for (const TokenId id : ids)
-    tokens.push_back({{"id", id}, {"piece", tokenizer.decode_inside(id)}});
+  for (const TokenId id : ids) tokens.push_back({{"id", id}, {"piece", piece_of(tokenizer, id)}});
   return tokens;
 }
 
@@ -62,7 +70,8 @@ const RequestTable& tokenize_table() {
                      "Whether the response has the text of each token in token_strs")
           .by_default(false),
       Field::boolean("with_pieces",
-                     "Whether each token of the response is an object with its id and its text")
+                     "Whether each token of the response is an object with its id and its piece: "
+                     "its text, or an array of its bytes if they are a part of a character")
           .by_default(false),
   }};
   return table;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "serve/requests/anthropic_tools.h"
+#include "serve/requests/foreign_fields.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -37,20 +38,6 @@ void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all)
         format.param, fmt::format("{}: expected one shape of the answer, found one in {} too",
                                   format.param, all.param)));
   all = std::move(format);
-}
-
-// Appends the field stop_sequences to `stops`, which has the texts of the field stop.
-void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
-  const Json* list = fields.array("stop_sequences");
-  if (list == nullptr) return;
-  bool good = list->size() <= kMostStopStrings;
-  for (const Json& stop : *list) {
-    good = good && stop.is_string() && stop.get_ref<const std::string&>().size() <= kMostStopBytes;
-    if (good && stop != "") stops.push_back(stop.get<std::string>());
-  }
-  if (!good)
-    fields.add_mismatch("stop_sequences", fmt::format("at most {} strings of at most {} bytes",
-                                                      kMostStopStrings, kMostStopBytes));
 }
 
 void read_prompt(FieldReader& fields, ChatRequest& request) {
@@ -103,13 +90,10 @@ std::vector<RequestField> message_fields() {
   return {
       single_answer_field(),
       token_limit_field("max_tokens", kTokenLimitMeaning),
-      Field::other("stop_sequences", nullable_schema(stop_strings_schema()),
-                   "Texts that end the answer, in addition to those of stop"),
       Field::other("output_format", component_schema("ResponseFormat"),
                    "The older name of output_config.format"),
       Field::not_supported("mcp_servers", "this server runs no tools"),
       Field::not_supported("container", "this server runs no tools"),
-      Field::not_supported("chat_template", "the template is the model's own"),
   };
 }
 
@@ -122,10 +106,12 @@ const RequestTable& anthropic_prompt_table() {
 }
 
 const RequestTable& anthropic_table() {
-  static const RequestTable table = {
-      generation_fields(), prompt_fields(), template_variable_fields(), message_fields(),
-      RequestField::ignored({"betas", "cache_control", "context_management", "diagnostics",
-                             "inference_geo", "speed", "user_profile_id"})};
+  static const RequestTable table =
+      RequestTable(
+          {generation_fields(), prompt_fields(), template_variable_fields(), message_fields(),
+           RequestField::ignored({"betas", "cache_control", "context_management", "diagnostics",
+                                  "inference_geo", "speed", "user_profile_id"})})
+          .with_others(fields_of_other_servers());
   return table;
 }
 
@@ -144,7 +130,6 @@ ChatRequest read_anthropic_request(FieldReader& fields) {
   GenerationParameters& parameters = request.parameters;
   expect_single_answer(fields, "a message is one answer");
   parameters.max_tokens = fields.integer("max_tokens");
-  read_stop_sequences(fields, parameters.stop);
   add_format(fields, read_output_config(fields, request.conversation), parameters.response_format);
   add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);
   if (request.tools.choice.forced() &&

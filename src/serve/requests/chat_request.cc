@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "serve/requests/chat_messages.h"
+#include "serve/requests/foreign_fields.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -72,7 +73,6 @@ std::vector<RequestField> chat_completion_fields() {
       Field::other("modalities", {{"enum", {Json::array({"text"}), nullptr}}},
                    "Kinds of output; this model writes only text"),
       Field::not_supported("audio", "this model writes text"),
-      Field::not_supported("chat_template", "the template is the model's own"),
       Field::not_supported("web_search_options", "this server has no network"),
   };
 }
@@ -88,13 +88,10 @@ const RequestTable& chat_prompt_table() {
 }
 
 const RequestTable& chat_completion_table() {
-  static const RequestTable table = {
-      generation_fields(),
-      tool_fields(ToolSpelling::kNested),
-      template_variable_fields(),
-      chat_prompt_fields(),
-      chat_completion_fields(),
-      RequestField::ignored({"prediction", "include_reasoning", "return_prompt_text"})};
+  static const RequestTable table =
+      RequestTable({generation_fields(), tool_fields(ToolSpelling::kNested),
+                    template_variable_fields(), chat_prompt_fields(), chat_completion_fields()})
+          .with_others(fields_of_other_servers());
   return table;
 }
 

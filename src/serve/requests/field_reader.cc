@@ -14,6 +14,12 @@ std::string integer_range(int64_t lowest, int64_t highest) {
   return fmt::format("an integer from {} to {}", lowest, highest);
 }
 
+std::string dump_joined(const std::vector<Json>& values) {
+  std::string text;
+  for (const Json& value : values) text += (text.empty() ? "" : ", ") + dump_json(value);
+  return text;
+}
+
 }  // namespace
 
 bool expect_object(const Json& value, const std::string& path, std::string_view with,
@@ -141,16 +147,20 @@ std::optional<FieldReader> FieldReader::inner(const std::string& key) {
   return reader;
 }
 
-void FieldReader::refuse(const std::string& key, std::string_view reason) {
-  const Json* value = find(key);
-  if (value == nullptr || *value == false || *value == "") return;
-  if (value->is_structured() && value->empty()) return;
-  add_error(key, fmt::format("not supported: {}", reason));
+void FieldReader::refuse(const RequestField& field) {
+  const Json* value = find(field.name);
+  if (value == nullptr || field.is_harmless(*value)) return;
+  if (field.harmless.empty() && !field.harmless_most)
+    return add_error(field.name, fmt::format("not supported: {}", field.meaning));
+  const std::string allowed = field.harmless_most ? fmt::format("at most {}", *field.harmless_most)
+                                                  : dump_joined(field.harmless);
+  add_error(field.name, fmt::format("not supported: {}; expected {} or nothing, found {}",
+                                    field.meaning, allowed, describe(*value)));
 }
 
 void FieldReader::refuse_unsupported() {
   for (const RequestField& field : table_->fields()) {
-    if (field.type == RequestField::Type::kNotSupported) refuse(field.name, field.meaning);
+    if (field.type == RequestField::Type::kNotSupported) refuse(field);
   }
 }
 

@@ -68,9 +68,12 @@ class FieldReader {
   // that this table does not support. Returns nothing if object(key) is nullptr.
   std::optional<FieldReader> inner(const std::string& key);
 
-  // Records that the field is not supported, unless its value has no effect: null, false, an empty
-  // string, an empty array or an empty object.
-  void refuse(const std::string& key, std::string_view reason);
+  // Record that the field is not supported, unless its value has no effect
+  // (RequestField::is_harmless()).
+  void refuse(const RequestField& field);
+  void refuse(const std::string& key, std::string_view reason) {
+    refuse(RequestField::not_supported(key, std::string(reason)));
+  }
   // Refuses all fields of the table that are not supported.
   void refuse_unsupported();
 

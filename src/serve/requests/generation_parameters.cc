@@ -11,20 +11,26 @@ constexpr int64_t kMostTokens = int64_t{1} << 30;
 constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes = 1024,
                  kMostStopTokens = 1024;
 
+bool is_stop_text(const Json& text) {
+  return text.is_string() && text.get_ref<const std::string&>().size() <= kMostStopBytes;
+}
+
+// Appends the texts of the field "stop", a text or several, and of "stop_sequences", which other
+// servers call it. An empty text stops nothing, as in llama.cpp.
 std::vector<std::string> read_stop(FieldReader& fields) {
-  const Json* stop = fields.find("stop");
-  if (stop == nullptr) return {};
-  const Json list = stop->is_array() ? *stop : Json::array({*stop});
-  const auto is_stop = [](const Json& text) {
-    return text.is_string() && text.get_ref<const std::string&>().size() <= kMostStopBytes;
-  };
-  if (list.size() > kMostStopStrings || !std::ranges::all_of(list, is_stop)) {
-    fields.add_mismatch("stop", fmt::format("a string or at most {} of them, of at most {} bytes",
-                                            kMostStopStrings, kMostStopBytes));
-    return {};
+  std::vector<std::string> stops;
+  for (const char* key : {"stop", "stop_sequences"}) {
+    const Json* stop = fields.find(key);
+    if (stop == nullptr) continue;
+    const Json list = stop->is_array() ? *stop : Json::array({*stop});
+    if (list.size() > kMostStopStrings || !std::ranges::all_of(list, is_stop_text)) {
+      fields.add_mismatch(key, fmt::format("a string or at most {} of them, of at most {} bytes",
+                                           kMostStopStrings, kMostStopBytes));
+      return {};
+    }
+    for (const Json& text : list) stops.push_back(text.get<std::string>());
   }
-  std::vector<std::string> stops = list.get<std::vector<std::string>>();
-  std::erase(stops, "");  // an empty text stops nothing, as in llama.cpp
+  std::erase(stops, "");
   return stops;
 }
 
@@ -54,6 +60,7 @@ std::vector<RequestField> stop_fields() {
           "stop", stop,
           "A text or several: the answer ends before the first place where one of them "
           "occurs. Empty texts have no effect"),
+      RequestField::other("stop_sequences", stop, "More texts that end the answer, as stop"),
       RequestField::token_ids(
           "stop_token_ids",
           "Ids of tokens that end the answer, in addition to the model's own. At "
@@ -117,18 +124,6 @@ std::vector<RequestField> output_fields() {
   };
 }
 
-// Returns the fields that this server refuses: they would change the answer, so ignoring them would
-// mislead the client.
-std::vector<RequestField> unsupported_fields() {
-  std::vector<RequestField> fields = {
-      RequestField::not_supported("n_predict", "expected max_tokens instead")};
-  for (const char* name :
-       {"use_beam_search", "bad_words", "allowed_token_ids", "logprob_token_ids", "prompt_logprobs",
-        "truncate_prompt_tokens", "return_tokens_as_token_ids"})
-    fields.push_back(RequestField::not_supported(name, "this server does not know how"));
-  return fields;
-}
-
 }  // namespace
 
 Json stop_strings_schema() {
@@ -137,12 +132,7 @@ Json stop_strings_schema() {
 
 std::vector<RequestField> generation_fields() {
   std::vector<RequestField> all = sampling_fields();
-  for (const auto& fields :
-       {stop_fields(), output_fields(), response_format_fields(), unsupported_fields(),
-        RequestField::ignored({"user", "metadata", "store", "service_tier", "prompt_cache_key",
-                               "prompt_cache_retention", "safety_identifier", "verbosity",
-                               "request_id", "session_id", "length_penalty",
-                               "spaces_between_special_tokens", "guided_decoding_backend"})})
+  for (const auto& fields : {stop_fields(), output_fields(), response_format_fields()})
     all.insert(all.end(), fields.begin(), fields.end());
   return all;
 }

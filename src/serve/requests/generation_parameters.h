@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "model/dry.h"
 #include "model/logits_processors.h"
 #include "serve/requests/field_reader.h"
 #include "serve/requests/response_format.h"
@@ -49,8 +50,15 @@ struct GenerationParameters {
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int64_t> top_k;  // 0 turns top-k sampling off
   double presence_penalty = 0.0, frequency_penalty = 0.0;
+  // A repetition penalty for the last tokens. If it is set, the model's own repetition_penalty does
+  // not count.
+  std::optional<double> repeat_penalty;
+  int64_t repeat_last_n = 64;
+  double typical_p = 1.0, xtc_probability = 0.0, xtc_threshold = 0.1;
+  model::DryOptions dry;  // without breakers
+  std::vector<std::string> dry_sequence_breakers;
   std::vector<model::LogitBias> logit_bias;
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed;  // nothing for a random one
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   bool include_stop_str_in_output = false, ignore_eos = false, skip_special_tokens = true;
@@ -67,8 +75,8 @@ struct GenerationParameters {
   std::vector<std::string> unknown_fields;  // for the access log
 };
 
-// Returns the fields that read_generation_parameters() reads, and fields of other servers that are
-// refused or ignored.
+// Returns the fields that read_generation_parameters() reads. A table should add
+// fields_of_other_servers() (foreign_fields.h) to them.
 std::vector<RequestField> generation_fields();
 // Returns a field that limits the number of tokens of an answer. Its values are at least
 // kNoTokenLimit, and FieldReader::integer() reads it.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/json_file.h"
+#include "serve/requests/lone_surrogates.h"
 #include "serve/requests/request_json_builder.h"
 
 namespace neuronmm::serve {
@@ -14,7 +15,8 @@ ApiResult<Json> parse_json_text(std::string_view text, const std::string& param,
   if (text.find('\0') != std::string_view::npos)
     return invalid_request(
         param, fmt::format("{}: malformed JSON: a byte of 0", param.empty() ? "body" : param));
-  const bool parsed = Json::sax_parse(text, &builder);
+  const std::optional<std::string> changed_text = without_lone_surrogates(text);
+  const bool parsed = Json::sax_parse(changed_text ? *changed_text : text, &builder);
   if (const auto& changed = builder.changed_number())
     return invalid_request(param.empty() ? changed->field : param,
                            (param.empty() ? "" : param + ": ") + changed->message);

@@ -10,6 +10,15 @@ namespace {
 
 using Type = RequestField::Type;
 
+Json schema_of_harmless_values(const RequestField& field) {
+  if (field.harmless_most)
+    return {{"type", {"number", "null"}}, {"maximum", *field.harmless_most}, {"deprecated", true}};
+  if (field.harmless.empty()) return component_schema("NotSupported");
+  Json values = field.harmless;
+  values.push_back(nullptr);
+  return {{"enum", std::move(values)}, {"deprecated", true}};
+}
+
 // Returns the JSON Schema of the field's type and range, without its default and its description.
 Json schema_of_type(const RequestField& field) {
   switch (field.type) {
@@ -28,7 +37,7 @@ Json schema_of_type(const RequestField& field) {
     case Type::kOther:
       return field.schema;
     case Type::kNotSupported:
-      return component_schema("NotSupported");
+      return schema_of_harmless_values(field);
     case Type::kIgnored:
       break;
   }
@@ -46,6 +55,14 @@ RequestTable::RequestTable(std::initializer_list<std::vector<RequestField>> list
     fields_.insert(fields_.end(), list.begin(), list.end());
   std::ranges::sort(fields_, {}, &RequestField::name);
   NMM_CHECK(std::ranges::adjacent_find(fields_, {}, &RequestField::name) == fields_.end());
+}
+
+RequestTable RequestTable::with_others(const std::vector<RequestField>& others) const {
+  std::vector<RequestField> added;
+  for (const RequestField& field : others) {
+    if (find(field.name) == nullptr) added.push_back(field);
+  }
+  return RequestTable({fields_, std::move(added)});
 }
 
 const RequestField* RequestTable::find(std::string_view name) const {
@@ -128,6 +145,23 @@ RequestField RequestField::required() && {
 RequestField RequestField::at_most_bytes(size_t bytes) && {
   most_bytes = bytes;
   return std::move(*this);
+}
+
+RequestField RequestField::unless(std::vector<Json> values) && {
+  harmless = std::move(values);
+  return std::move(*this);
+}
+
+RequestField RequestField::unless_at_most(double value) && {
+  harmless_most = value;
+  return std::move(*this);
+}
+
+bool RequestField::is_harmless(const Json& value) const {
+  if (value.is_null()) return true;
+  if (harmless_most) return value.is_number() && value.get<double>() <= *harmless_most;
+  if (!harmless.empty()) return std::ranges::count(harmless, value) > 0;
+  return value == false || value == "" || (value.is_structured() && value.empty());
 }
 
 Json RequestField::schema_of_value() const {

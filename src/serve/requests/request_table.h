@@ -26,6 +26,8 @@ class RequestTable {
   RequestTable() = default;
   // Joins several lists of fields. No name may occur twice, which NMM_CHECK verifies.
   RequestTable(std::initializer_list<std::vector<RequestField>> lists);
+  // Returns a table that also has those fields of `others` whose names this table lacks.
+  RequestTable with_others(const std::vector<RequestField>& others) const;
 
   const std::vector<RequestField>& fields() const { return fields_; }
   // Returns the field with this name, or nullptr if there is none.
@@ -71,6 +73,14 @@ struct RequestField {
   RequestField by_default(Json value) &&;
   RequestField required() &&;
   RequestField at_most_bytes(size_t bytes) &&;
+  // Allows exactly these values of a field that is not supported, because they change nothing.
+  // Without this call, the allowed values are false, an empty text, array or object.
+  RequestField unless(std::vector<Json> values) &&;
+  // Allows all numbers up to `most` of a field that is not supported.
+  RequestField unless_at_most(double most) &&;
+
+  // Returns whether a value of a field that is not supported changes nothing.
+  bool is_harmless(const Json& value) const;
 
   // Returns the JSON Schema of the field's value.
   Json schema_of_value() const;
@@ -85,6 +95,8 @@ struct RequestField {
   Json schema = {};
   RequestTable inner = {};
   bool is_required = false;
+  std::vector<Json> harmless = {};  // see unless()
+  std::optional<double> harmless_most = {};
 };
 
 // Return schemas for RequestField::other(). component_schema() refers to the schema `name` of

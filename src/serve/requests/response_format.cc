@@ -114,7 +114,7 @@ std::vector<RequestField> response_format_fields() {
   using Field = RequestField;
   const Json format = component_schema("ResponseFormat"), schema = component_schema("SchemaOrText"),
              choice = component_schema("Choice");
-  std::vector<Field> fields = {
+  return {
       Field::other("response_format", format,
                    "Format that the answer must have. By default any text"),
       Field::object(
@@ -136,10 +136,6 @@ std::vector<RequestField> response_format_fields() {
       Field::other("guided_choice", choice, "Texts, of which the answer must be one"),
       Field::other("json_schema", schema, "Another name of guided_json, as llama.cpp writes it"),
   };
-  for (const char* name : {"guided_grammar", "grammar", "ebnf"})
-    fields.push_back(
-        Field::not_supported(name, "expected response_format or structured_outputs instead"));
-  return fields;
 }
 
 ResponseFormat read_openai_format(FieldReader& fields, const char* key) {

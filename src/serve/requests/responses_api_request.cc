@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "serve/requests/foreign_fields.h"
 #include "serve/requests/responses_api_input.h"
 
 namespace neuronmm::serve {
@@ -61,7 +62,6 @@ std::vector<RequestField> responses_api_fields() {
       Field::other("background", {{"enum", {false, nullptr}}},
                    "Whether the answer is computed after the response; this server cannot do that"),
       Field::not_supported("max_tokens", "expected max_output_tokens instead"),
-      Field::not_supported("chat_template", "the template is the model's own"),
       Field::not_supported("prompt", "this server keeps no prompts: send instructions and input"),
   };
   for (const char* name : {"previous_response_id", "conversation"})
@@ -100,10 +100,11 @@ Json echoed_fields(FieldReader& fields) {
 }  // namespace
 
 const RequestTable& responses_api_table() {
-  static const RequestTable table = {
-      generation_fields(), tool_fields(ToolSpelling::kFlat), template_variable_fields(),
-      responses_api_fields(),
-      RequestField::ignored({"include_reasoning", "max_tool_calls", "truncation"})};
+  static const RequestTable table =
+      RequestTable({generation_fields(), tool_fields(ToolSpelling::kFlat),
+                    template_variable_fields(), responses_api_fields(),
+                    RequestField::ignored({"max_tool_calls", "truncation"})})
+          .with_others(fields_of_other_servers());
   return table;
 }
 

@@ -1,14 +1,16 @@
 #include "serve/requests/sampling_fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 namespace neuronmm::serve {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 30;
-constexpr size_t kMostBiases = 10'000;
+constexpr int64_t kMostCountedTokens = int64_t{1} << 30;
+constexpr size_t kMostBiases = 10'000, kMostBreakers = 64, kMostBreakerTextBytes = 1024;
 constexpr double kMostBias = 100.0;
+constexpr int64_t kRandomSeed = -1;
 
 std::optional<TokenId> parse_id(std::string_view text) {
   TokenId id = 0;
@@ -39,6 +41,100 @@ std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
   return biases;
 }
 
+Json default_breakers() { return {"\n", ":", "\"", "*"}; }
+
+bool is_list_of_strings(const Json& value) {
+  return value.is_array() &&
+         std::ranges::all_of(value, [](const Json& text) { return text.is_string(); });
+}
+
+// Reads an array of texts, or the text of one. Clients of text-generation-webui send the text,
+// without the brackets: "\"\\n\", \":\"". Any other text is a breaker itself.
+std::vector<std::string> read_breakers(FieldReader& fields) {
+  const char* const key = "dry_sequence_breakers";
+  const Json* found = fields.find(key);
+  Json value = found == nullptr ? default_breakers() : *found;
+  if (value.is_string()) {
+    const std::string text = value.get<std::string>();
+    if (text.size() > kMostBreakerTextBytes)
+      fields.add_mismatch(key, fmt::format("at most {} bytes", kMostBreakerTextBytes));
+    const bool has_brackets = text.starts_with('[');
+    const auto list = parse_json_text(has_brackets ? text : fmt::format("[{}]", text), key);
+    value = list.ok() && is_list_of_strings(*list) ? *list : Json::array({text});
+  } else if (!is_list_of_strings(value) || value.size() > kMostBreakers) {
+    fields.add_mismatch(key, fmt::format("at most {} strings", kMostBreakers));
+    return {};
+  }
+  auto breakers = value.get<std::vector<std::string>>();
+  std::erase(breakers, "");
+  if (breakers.size() > kMostBreakers) breakers.resize(kMostBreakers);
+  return breakers;
+}
+
+// A base below 1 stands for the default, as in llama.cpp.
+void read_dry(FieldReader& fields, GenerationParameters& parameters) {
+  model::DryOptions& dry = parameters.dry;
+  dry.multiplier = fields.number_or_default("dry_multiplier");
+  if (const double base = fields.number_or_default("dry_base"); base >= 1.0) dry.base = base;
+  dry.allowed_length = fields.integer_or_default("dry_allowed_length");
+  dry.last_n = fields.integer_or_default("dry_penalty_last_n");
+  parameters.dry_sequence_breakers = read_breakers(fields);
+}
+
+std::vector<RequestField> dry_fields() {
+  using Field = RequestField;
+  const Json text = {{"type", "string"}};
+  const Json breakers = {{"anyOf",
+                          {array_schema(text, {}, kMostBreakers),
+                           {{"type", {"string", "null"}}, {"maxLength", kMostBreakerTextBytes}}}}};
+  return {
+      Field::number("dry_multiplier", 0.0, 100.0,
+                    "Strength of the penalty for tokens that continue a repetition of the text so "
+                    "far (DRY); 0 turns it off")
+          .by_default(0.0),
+      Field::number("dry_base", 0.0, 100.0,
+                    "Factor by which the DRY penalty grows with each token of the repetition. A "
+                    "value below 1 stands for the default")
+          .by_default(1.75),
+      Field::integer("dry_allowed_length", 0, kMostCountedTokens,
+                     "Length in tokens of the shortest repetition that DRY penalizes")
+          .by_default(2),
+      Field::integer("dry_penalty_last_n", -1, kMostCountedTokens,
+                     "Number of tokens in which DRY looks for repetitions; -1 means the whole "
+                     "text, and 0 turns it off")
+          .by_default(-1),
+      Field::other("dry_sequence_breakers", breakers,
+                   "Texts at which repetitions end, of which the first 40 bytes count. By default "
+                   "a line end, a colon, a quotation mark and an asterisk"),
+  };
+}
+
+// Returns fields with the names and meanings that they have in llama.cpp.
+std::vector<RequestField> llama_sampling_fields() {
+  using Field = RequestField;
+  return {
+      Field::number("repeat_penalty", 0.01, 100.0,
+                    "Like repetition_penalty, for the last repeat_last_n tokens only. If it is "
+                    "given, the repetition_penalty of generation_config.json does not count"),
+      Field::integer("repeat_last_n", -1, kMostCountedTokens,
+                     "Number of tokens that repeat_penalty looks at; -1 means all, and 0 turns it "
+                     "off")
+          .by_default(64),
+      Field::number("typical_p", 0.0, 1.0,
+                    "Draws only from the tokens whose information is nearest to its expectation, "
+                    "until their probabilities add up to this; 1 is no limit")
+          .by_default(1.0),
+      Field::number("xtc_probability", 0.0, 1.0,
+                    "Probability with which the likely tokens are left out, except for the least "
+                    "likely of them (XTC)")
+          .by_default(0.0),
+      Field::number("xtc_threshold", 0.0, 1.0,
+                    "Probability from which on XTC calls a token likely; above 0.5 it has no "
+                    "effect")
+          .by_default(0.1),
+  };
+}
+
 }  // namespace
 
 std::vector<RequestField> sampling_fields() {
@@ -47,7 +143,7 @@ std::vector<RequestField> sampling_fields() {
                        {"maxProperties", kMostBiases},
                        {"propertyNames", {{"pattern", "^[0-9]{1,9}$"}}},
                        {"additionalProperties", bias}};
-  return {
+  std::vector<RequestField> fields = {
       RequestField::number(
           "temperature", 0.0, 100.0,
           "Divides the logits before a token is drawn; 0 always takes the likeliest "
@@ -56,7 +152,7 @@ std::vector<RequestField> sampling_fields() {
           "top_p", 0.0, 1.0,
           "Draws only from the likeliest tokens whose probabilities add up to this; 1 is "
           "no limit. By default that of the model's generation_config.json, else 1"),
-      RequestField::integer("top_k", -1, kMostTokens,
+      RequestField::integer("top_k", -1, kMostCountedTokens,
                             "Draws only from this many likeliest tokens; -1 and 0 are no limit. By "
                             "default that of the model's generation_config.json, else 0"),
       RequestField::number(
@@ -79,8 +175,11 @@ std::vector<RequestField> sampling_fields() {
       RequestField::integer(
           "seed", INT64_MIN, INT64_MAX,
           "Seed of the random draws: equal requests with equal seeds get equal answers. "
-          "By default random"),
+          "-1, as no seed, stands for a random one"),
   };
+  for (const auto& more : {llama_sampling_fields(), dry_fields()})
+    fields.insert(fields.end(), more.begin(), more.end());
+  return fields;
 }
 
 void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
@@ -94,7 +193,13 @@ void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
   parameters.frequency_penalty = fields.number_or_default("frequency_penalty");
   parameters.logit_bias = read_logit_bias(fields);
   const auto seed = fields.integer("seed");
-  if (seed) parameters.seed = static_cast<uint64_t>(*seed);
+  if (seed && *seed != kRandomSeed) parameters.seed = static_cast<uint64_t>(*seed);
+  parameters.repeat_penalty = fields.number("repeat_penalty");
+  parameters.repeat_last_n = fields.integer_or_default("repeat_last_n");
+  parameters.typical_p = fields.number_or_default("typical_p");
+  parameters.xtc_probability = fields.number_or_default("xtc_probability");
+  parameters.xtc_threshold = fields.number_or_default("xtc_threshold");
+  read_dry(fields, parameters);
 }
 
 }  // namespace neuronmm::serve

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "serve/requests/foreign_fields.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -78,14 +80,14 @@ std::vector<RequestField> text_completion_fields() {
                      "of the prompt. By default none"),
       Field::integer("best_of", 1, kMostChoices, "Number of candidates. It must be equal to n"),
       Field::not_supported("suffix", "this model does not write between two texts"),
-      Field::not_supported("prompt_embeds", "expected \"prompt\""),
   };
 }
 
 }  // namespace
 
 const RequestTable& text_completion_table() {
-  static const RequestTable table = {generation_fields(), text_completion_fields()};
+  static const RequestTable table = RequestTable({generation_fields(), text_completion_fields()})
+                                        .with_others(fields_of_other_servers());
   return table;
 }
 

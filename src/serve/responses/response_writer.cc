@@ -56,7 +56,7 @@ std::vector<std::shared_ptr<Listener>> ResponseWriter::listeners(
 
 void ResponseWriter::close() {
   const std::lock_guard lock(mutex_);
-  closed_ = true;
+  closed_ = is_unwanted_ = true;
 }
 
 void ResponseWriter::end_with(const ApiError& error) {
@@ -64,7 +64,10 @@ void ResponseWriter::end_with(const ApiError& error) {
   if (!closed_) fail(error);
 }
 
+// An answer that nobody wants runs until it is cancelled, so that it counts as cancelled and not as
+// complete.
 bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {
+  if (is_unwanted_) return true;
   if (closed_ || !keep(token)) return false;
   ++counts_.completion;
   const auto choices = static_cast<size_t>(settings_.choices);

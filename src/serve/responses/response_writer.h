@@ -44,7 +44,7 @@ class ResponseWriter {
   static std::vector<std::shared_ptr<Listener>> listeners(
       const std::shared_ptr<ResponseWriter>& writer);
   // Stops the response: the sink is not called again, not even for the end. Used for a request that
-  // was refused and for a client that has left. Answers that still run end at their next token.
+  // was refused and for a client that has left. The caller cancels the answers that still run.
   void close();
   // Ends the response with an error, unless it has ended.
   void end_with(const ApiError& error);
@@ -107,7 +107,7 @@ class ResponseWriter {
   size_t unfinished_;
   TokenCounts counts_;
   int64_t kept_bytes_ = 0;
-  bool closed_ = false, started_ = false;
+  bool closed_ = false, is_unwanted_ = false, started_ = false;
 };
 
 }  // namespace neuronmm::serve

@@ -357,6 +357,27 @@ TEST_F(HttpTest, HeaderNamesPartsOfASchemaThatAreNotEnforced) {
   EXPECT_EQ(client.post("/v1/chat/completions", body.dump()).header("x-schema-notes"), "");
 }
 
+TEST_F(HttpTest, HeaderNamesFieldsThatNoServerKnows) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}}, {"max_tokens", 4}};
+  for (const bool stream : {false, true}) {
+    body["stream"] = stream;
+    body["user"] = "u";
+    EXPECT_EQ(client.post("/v1/chat/completions", body.dump()).header("x-unknown-fields"), "");
+    body["temprature"] = 1;
+    body["a\r\nX-Other: b"] = 1;
+    const HttpResponse response = client.post("/v1/chat/completions", body.dump());
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.header("x-other"), "");
+    const std::string names = response.header("x-unknown-fields");
+    EXPECT_NE(names.find("temprature"), std::string::npos) << names;
+    EXPECT_NE(names.find("a%0D%0AX-Other: b"), std::string::npos) << names;
+    body.erase("temprature");
+    body.erase("a\r\nX-Other: b");
+  }
+}
+
 TEST_F(HttpTest, HeadersAndMetricsHaveTheTimesOfASimulatedDevice) {
   parts_.device = "trn1";
   parts_.device_clock = [now = std::make_shared<std::atomic<int>>(0)] { return 0.25 * ++*now; };

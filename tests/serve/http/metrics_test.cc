@@ -116,6 +116,27 @@ TEST_F(HttpTest, MetricsHaveVllmsNamesAndCountRequestsAndTokens) {
   EXPECT_EQ(successes, 3.0);
 }
 
+// The client leaves during a step, whose token then finds nobody who wants it.
+TEST_F(HttpTest, AnswersOfClientsThatLeftCountAsAborted) {
+  start();
+  for (const bool stream : {true, false}) {
+    HttpClient client(port());
+    client.send(post_text("/v1/completions", completion(480, stream)));
+    wait_for_requests(1, 0);
+    backend_.hold();
+    client.close();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    backend_.release();
+    expect_no_block_in_use();
+  }
+  const auto metrics = parse_metrics(HttpClient(port()).get("/metrics").body);
+  for (const Sample& sample :
+       metrics.at("vllm:request_success_total").samples.at("vllm:request_success_total")) {
+    const std::string& reason = sample.labels.at("finished_reason");
+    EXPECT_EQ(sample.value, reason == "abort" ? 2.0 : 0.0) << reason;
+  }
+}
+
 TEST_F(HttpTest, MetricsHaveTheConfiguredPrefix) {
   parts_.metrics_prefix = "mine_";
   start();

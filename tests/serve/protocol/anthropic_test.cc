@@ -107,7 +107,8 @@ TEST(MessagesRequest, ErrorsNameTheFieldAndTheFault) {
       {"{" + user + R"(, "tools": [{"name": "f"}], "tool_choice": {"type": "tool", "name": "g"}})",
        "tool_choice: expected a function of \"tools\""},
       {"{" + user + R"(, "thinking": {"type": "much"}})", "thinking.type: expected"},
-      {"{" + user + R"(, "stop_sequences": [1]})", "stop_sequences: expected at most 32 strings"},
+      {"{" + user + R"(, "stop_sequences": [1]})",
+       "stop_sequences: expected a string or at most 32"},
       {"{" + user + R"(, "container": "c"})", "container: "}};
   for (const auto& [body, message] : cases) {
     const auto request = parse_anthropic_request(body);

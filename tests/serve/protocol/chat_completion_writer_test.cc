@@ -57,7 +57,7 @@ TEST(ChatCompletion, WritesChunksInAStream) {
   EXPECT_TRUE(streamed.sink->ended);
   const auto chunks = streamed.sink->chunks();
   const std::string head =
-      R"({"object":"chat.completion.chunk","created":1700000001,"model":"alias",)"
+      R"({"object":"chat.completion.chunk","created":1700000001,"model":"small",)"
       R"("system_fingerprint":"fp","choices":[{"index":0,"delta":)";
   EXPECT_EQ(without_id(chunks[0]), head + R"({"role":"assistant","content":""},"logprobs":null,)"
                                           R"("finish_reason":null}]})");

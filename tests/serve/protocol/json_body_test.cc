@@ -4,6 +4,7 @@
 #include "serve/requests/json_body.h"
 
 #include <chrono>
+#include <optional>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -32,12 +33,63 @@ TEST(JsonBody, RefusesMalformedJson) {
   EXPECT_NE(error_of("{\"a\": 1,}").find("malformed JSON"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": 1} x").find("malformed JSON"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": \"\xFF\"}").find("UTF-8"), std::string::npos);
-  EXPECT_NE(error_of("{\"a\": \"\\ud800\"}").find("malformed JSON"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": 1e999}").find("malformed JSON"), std::string::npos);
   EXPECT_NE(error_of(R"({"a": {"b": 1, "c": 2, "b": 3}})").find("\"b\" occurs twice"),
             std::string::npos);
   EXPECT_EQ(error_of("[1]"), "body: expected a JSON object, found an array of 1");
   EXPECT_EQ(error_of(R"("text")"), R"(body: expected a JSON object, found "text")");
+}
+
+TEST(JsonBody, TurnsLoneSurrogatesIntoReplacementCharacters) {
+  const auto text_of = [](const std::string& json) {
+    const auto value = parse_body(R"({"a": ")" + json + R"("})");
+    return value.ok() ? value->at("a").get<std::string>() : value.error().message;
+  };
+  const std::string replaced = "\xEF\xBF\xBD", smile = "\xF0\x9F\x98\x80";
+  EXPECT_EQ(text_of(R"(\ud83d\ude00)"), smile);
+  EXPECT_EQ(text_of(R"(\uD83D)"), replaced);
+  EXPECT_EQ(text_of(R"(x\ude00y)"), "x" + replaced + "y");
+  EXPECT_EQ(text_of(R"(\ud83d\ud83d\ude00\ude00)"), replaced + smile + replaced);
+  EXPECT_EQ(text_of(R"(\ud83d\n)"), replaced + "\n");
+  EXPECT_EQ(text_of(R"(\ud83dude00)"), replaced + "ude00");
+  EXPECT_EQ(text_of(R"(\\ud83d)"), "\\ud83d");  // an escaped backslash
+  EXPECT_EQ(text_of(R"(\\\ud83d)"), "\\" + replaced);
+  EXPECT_NE(text_of(R"(\ud83)").find("malformed JSON"), std::string::npos);
+  EXPECT_NE(text_of(R"(\ud83d\)").find("malformed JSON"), std::string::npos);
+  const auto keys = parse_body(R"({"\udc00": 1})");
+  ASSERT_TRUE(keys.ok());
+  EXPECT_TRUE(keys->contains(replaced));
+}
+
+// Compares with a version that decodes each text by hand.
+TEST(JsonBody, ReplacesExactlyTheLoneSurrogates) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  const std::vector<std::string> parts = {"\\ud800", "\\uDBFF", "\\udc00", "\\uDfff",
+                                          "\\u0041", "\\\\",    "\\\"",    "ud800"};
+  const std::vector<std::string> meanings = {"", "", "", "", "A", "\\", "\"", "ud800"};
+  for (int round = 0; round < 3000; ++round) {
+    std::string json, expected;
+    std::optional<size_t> high;  // the part before, if it is the first half of a pair
+    for (auto left = random() % 8; left > 0; --left) {
+      const size_t part = random() % parts.size();
+      json += parts[part];
+      const bool pair = high && (part == 2 || part == 3);
+      if (high && !pair) expected += "\xEF\xBF\xBD";
+      if (pair)
+        expected += *high == 0 ? (part == 2 ? "\xF0\x90\x80\x80" : "\xF0\x90\x8F\xBF")
+                               : (part == 2 ? "\xF4\x8F\xB0\x80" : "\xF4\x8F\xBF\xBF");
+      else if (part == 2 || part == 3)
+        expected += "\xEF\xBF\xBD";
+      expected += meanings[part];
+      high = part < 2 ? std::optional(part) : std::nullopt;
+    }
+    if (high) expected += "\xEF\xBF\xBD";
+    const auto value = parse_body(R"({"a": ")" + json + R"("})");
+    ASSERT_TRUE(value.ok()) << json << value.error().message;
+    ASSERT_EQ(value->at("a"), expected) << json;
+  }
 }
 
 TEST(JsonBody, RefusesDeepNesting) {

@@ -44,7 +44,7 @@ TEST(ChatRequests, ReadEveryField) {
   body.update(Json::parse(R"({"model": "m", "max_tokens": 5, "max_completion_tokens": 6,
     "temperature": 0.5, "top_p": 0.9, "top_k": -1, "min_p": 0.1, "repetition_penalty": 1.1,
     "presence_penalty": -1, "frequency_penalty": 2, "logit_bias": {"5": -100, "7": 1.5}, "n": 3,
-    "seed": -1, "stop": ["a", "b"], "stop_token_ids": [3, 4], "include_stop_str_in_output": true,
+    "seed": -2, "stop": ["a", "b"], "stop_token_ids": [3, 4], "include_stop_str_in_output": true,
     "ignore_eos": true, "min_tokens": 2, "logprobs": true, "top_logprobs": 4, "stream": true,
     "stream_options": {"include_usage": true, "continuous_usage_stats": true},
     "response_format": {"type": "json_schema", "json_schema": {"name": "s", "strict": true,
@@ -68,7 +68,7 @@ TEST(ChatRequests, ReadEveryField) {
   EXPECT_EQ(parameters.logit_bias[1].id, 7);
   EXPECT_EQ(parameters.logit_bias[1].bias, 1.5);
   EXPECT_EQ(parameters.n, 3);
-  EXPECT_EQ(parameters.seed, ~uint64_t{0});
+  EXPECT_EQ(parameters.seed, ~uint64_t{1});
   EXPECT_EQ(parameters.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(parameters.stop_token_ids, (std::vector<TokenId>{3, 4}));
   EXPECT_TRUE(parameters.include_stop_str_in_output && parameters.ignore_eos && parameters.stream &&

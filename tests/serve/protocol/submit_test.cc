@@ -57,8 +57,8 @@ TEST(Submit, CancelsTheRequestsBeforeARefusedOne) {
   EXPECT_EQ(ids.error().retry_after_s, 4);
   EXPECT_EQ(engine.requests.size(), 2u);
   EXPECT_EQ(engine.cancelled, std::vector<RequestId>{1});
-  // The engine may still call the listener.
-  EXPECT_FALSE(engine.listeners[0]->on_token(0, {'x', {}}));
+  // The engine may still call the listener. The answer ends as cancelled, not as complete.
+  EXPECT_TRUE(engine.listeners[0]->on_token(0, {'x', {}}));
   engine.listeners[0]->on_finish(0, FinishReason::kCancelled, {}, "");
   EXPECT_EQ(sink->status, 0);
   EXPECT_TRUE(sink->events.empty());
@@ -71,13 +71,16 @@ TEST(Submit, SendsNothingAfterTheResponseIsClosed) {
   const auto sink = std::make_shared<FakeSink>();
   PreparedGeneration answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
   std::atomic<int> sent = 0;
+  std::atomic<bool> cancelled = false;
   std::thread engine([&] {
-    while (answer.listeners[0]->on_token(0, {'x', {}})) ++sent;
-    answer.listeners[0]->on_finish(0, FinishReason::kStop, {}, "");
+    while (!cancelled && answer.listeners[0]->on_token(0, {'x', {}})) ++sent;
+    answer.listeners[0]->on_finish(0, FinishReason::kCancelled, {}, "");
   });
   while (sent < 100) std::this_thread::yield();
   answer.writer->close();
   const size_t events = sink->events.size();
+  for (const int before = sent; sent < before + 100;) std::this_thread::yield();
+  cancelled = true;
   engine.join();
   EXPECT_GE(events, 100u);
   EXPECT_EQ(sink->events.size(), events);

@@ -34,6 +34,11 @@ TEST(TokenRequests, TokenizeInLlamaCppsFormat) {
   EXPECT_EQ(text_of(tokenize_response(folder.model, R"({"content": "ab", "with_pieces": true})")),
             R"({"count":2,"max_model_len":4096,"tokens":[{"id":97,"piece":"a"},)"
             R"({"id":98,"piece":"b"}],"token_strs":null})");
+  // The tokens of this tokenizer are bytes, so each has only a part of the letter.
+  EXPECT_EQ(
+      text_of(tokenize_response(folder.model, "{\"content\": \"\u00e9\", \"with_pieces\": true}")),
+      R"({"count":2,"max_model_len":4096,"tokens":[{"id":195,"piece":[195]},)"
+      R"({"id":169,"piece":[169]}],"token_strs":null})");
   // The tokenizer of this folder begins texts with a special token.
   const ServedFolder demo = ServedFolder::published(source_dir() / "models/demo");
   const auto tokenized = [&](const char* body) {

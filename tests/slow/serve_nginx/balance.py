@@ -137,7 +137,7 @@ class Clients:
 class Trial:
     def __init__(self, options):
         self.options = options
-        self.servers = [Server(WORK / f"serve{number}.log", "--threads", "1", "--model-name", "demo") for number in (1, 2)]
+        self.servers = [Server(WORK / f"serve{number}.log", "--threads", "1", "--served-model-name", "demo") for number in (1, 2)]
         self.nginx = Nginx([server.port for server in self.servers])
         self.clients = Clients(self.nginx.port, make_prompts(options.seed), options.seed)
 
