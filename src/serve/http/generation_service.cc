@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "serve/protocol/llama_cpp_completion.h"
 #include "serve/protocol/tokenizer_endpoints.h"
 
 namespace neuronmm::serve {
@@ -56,11 +57,24 @@ ApiResult<std::string> GenerationService::run_tokenizer_task(TokenizerTask task,
 ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std::string_view body,
                                                          std::shared_ptr<ResponseSink> sink) {
   const GenerationContext context{std::move(sink), unix_seconds(), random_number};
-  const auto prepare_api = api == GenerationApi::kChatCompletions     ? prepare_chat_completion
-                           : api == GenerationApi::kResponses         ? prepare_responses_api
-                           : api == GenerationApi::kAnthropicMessages ? prepare_anthropic
-                                                                      : prepare_text_completion;
-  return prepare_api(parts_.model, body, context);
+  const ServedModel& model = parts_.model;
+  switch (api) {
+    case GenerationApi::kChatCompletions:
+      return prepare_chat_completion(model, body, context);
+    case GenerationApi::kResponses:
+      return prepare_responses_api(model, body, context);
+    case GenerationApi::kAnthropicMessages:
+      return prepare_anthropic(model, body, context);
+    case GenerationApi::kLlamaCppCompletion:
+      return prepare_llama_cpp_completion(model, body, context);
+    case GenerationApi::kLlamaCppInfill:
+      return prepare_llama_cpp_infill(model, body, context);
+    case GenerationApi::kEitherCompletion:
+      return prepare_either_completion(model, body, context);
+    case GenerationApi::kTextCompletions:
+      break;
+  }
+  return prepare_text_completion(model, body, context);
 }
 
 ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api,

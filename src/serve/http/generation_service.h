@@ -40,7 +40,15 @@ struct ServiceParts {
   bool allow_priority = false;
 };
 
-enum class GenerationApi { kChatCompletions, kResponses, kAnthropicMessages, kTextCompletions };
+enum class GenerationApi {
+  kChatCompletions,
+  kResponses,
+  kAnthropicMessages,
+  kTextCompletions,
+  kLlamaCppCompletion,
+  kLlamaCppInfill,
+  kEitherCompletion,  // as the body says, prepare_either_completion()
+};
 enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens };
 
 // Facts about an accepted answer that the HTTP side needs.

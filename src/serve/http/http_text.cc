@@ -30,9 +30,15 @@ constexpr std::array kRoutes = {
     Route{"POST", "/detokenize", Endpoint::kDetokenize, false},
     Route{"POST", "/apply-template", Endpoint::kApplyTemplate, false},
     Route{"GET", "/tokenizer_info", Endpoint::kTokenizerInfo, false},
+    Route{"POST", "/completion", Endpoint::kLlamaCppCompletion, false},
+    Route{"POST", "/completions", Endpoint::kEitherCompletion, false},
+    Route{"POST", "/infill", Endpoint::kLlamaCppInfill, false},
+    Route{"GET", "/props", Endpoint::kLlamaCppProps, false},
+    Route{"GET", "/slots", Endpoint::kLlamaCppSlots, false},
+    Route{"GET", "/lora-adapters", Endpoint::kLlamaCppAdapters, false},
 };
 
-constexpr std::string_view kModelsPrefix = "/v1/models/";
+constexpr std::string_view kVersionPrefix = "/v1", kModelsPrefix = "/v1/models/";
 
 const Route* route_as_written(std::string_view path) {
   const bool names_model = path.starts_with(kModelsPrefix) && path.size() > kModelsPrefix.size();
@@ -42,10 +48,14 @@ const Route* route_as_written(std::string_view path) {
 }
 
 // Finds the route of a path, also without its "/v1": clients that were given the server's address
-// without "/v1" leave it out in every path.
+// without "/v1" leave it out in every path. Clients that were given it with "/v1" put it before
+// paths that have none.
 const Route* route_of(std::string_view path) {
   const Route* route = route_as_written(path);
-  return route != nullptr ? route : route_as_written("/v1" + std::string(path));
+  if (route == nullptr) route = route_as_written(std::string(kVersionPrefix) + std::string(path));
+  if (route != nullptr || !path.starts_with(kVersionPrefix)) return route;
+  route = route_as_written(path.substr(kVersionPrefix.size()));
+  return route == nullptr || route->path.starts_with(kVersionPrefix) ? nullptr : route;
 }
 
 std::optional<char> decoded_octet(std::string_view escape) {
@@ -169,11 +179,17 @@ bool is_anthropic(std::string_view path) {
   return path.starts_with("/v1/messages") || path.starts_with("/messages");
 }
 
+bool is_llama_cpp(std::string_view path) {
+  constexpr std::array kPaths = {"/completion", "/infill", "/props", "/slots", "/lora-adapters"};
+  return std::ranges::count(kPaths, path) > 0;
+}
+
 }  // namespace
 
 HttpReply error_reply(const ApiError& error, std::string_view path) {
   HttpReply reply = error_reply(error);
   if (is_anthropic(path)) reply.body = anthropic_error_json(error);
+  if (is_llama_cpp(path)) reply.body = llama_cpp_error_json(error);
   return reply;
 }
 
@@ -185,7 +201,9 @@ std::string_view out_of_memory_response(std::string_view path) {
     return response_head(reply.status, headers, Framing::kLength, reply.body.size(), false) +
            reply.body;
   };
-  static const std::string openai = make("/v1"), anthropic = make("/v1/messages");
+  static const std::string openai = make("/v1"), anthropic = make("/v1/messages"),
+                           llama_cpp = make("/completion");
+  if (is_llama_cpp(path)) return llama_cpp;
   return is_anthropic(path) ? anthropic : openai;
 }
 

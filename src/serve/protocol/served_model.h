@@ -16,6 +16,11 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
+// Sizes that clients of llama.cpp read from the list of models. 0 stands for an unknown size.
+struct ModelSizes {
+  int64_t trained_context_tokens = 0, hidden_size = 0, parameters = 0, bytes = 0;
+};
+
 // Properties of the model.
 struct ServedModel {
   // At least one name. Answers have the first one, requests may use any.
@@ -31,6 +36,8 @@ struct ServedModel {
   TemplateTraits plain_chats, tool_chats;  // of the chat templates without and with tools
   std::string system_fingerprint;          // an empty text becomes null
   int64_t created = 0;                     // Unix time in seconds
+  int64_t slots = 1;                       // answers that are computed together at most
+  ModelSizes sizes;
 };
 
 // Sets `plain_chats` and `tool_chats` from the tokenizer's chat templates.

@@ -15,6 +15,7 @@ class ResponseWriter::PromptListener : public Listener {
   void on_start(const PromptUsage& usage) override {
     const std::lock_guard lock(writer_->mutex_);
     writer_->counts_.cached += usage.cached_tokens;
+    if (!writer_->closed_) writer_->add_start(prompt_, usage);
   }
   void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override {
     const std::lock_guard lock(writer_->mutex_);

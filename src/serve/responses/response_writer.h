@@ -57,6 +57,8 @@ class ResponseWriter {
   virtual bool add_token(size_t index, const GeneratedToken& token) = 0;
   virtual void add_end(size_t index, const End& end) = 0;
   virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>&&) {}
+  // Called when the computation of a prompt begins.
+  virtual void add_start(size_t, const PromptUsage&) {}
   // Sends the rest of a stream, or the whole response, after all answers have ended.
   virtual void send_rest() = 0;
   // Returns the body of a response without a stream that ends with an error.

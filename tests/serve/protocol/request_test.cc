@@ -412,7 +412,7 @@ const Wrong kWrongCompletions[] = {
      "a string, token ids"},
     {"max_tokens", "[-2, 1.5, \"1\"]", "an integer from -1"},
     {"logprobs", "[-1, 21, true, \"1\"]", "an integer from 0 to 20"},
-    {"suffix", "[\"end\"]", "not supported"},
+    {"suffix", "[5, [\"end\"]]", "a string"},
     {"best_of", "[2]", "not supported"},
     {"best_of", "[0, \"1\"]", "an integer from 1"},
     {"prompt_embeds", "[\"x\"]", "not supported"},
