@@ -80,7 +80,7 @@ ApiResult<PreparedGeneration> prepare_answers(const ServedModel& model, LlamaCpp
                engine_request(model, fields, std::move(prompt), true, short_random));
     if (!fields.ignore_eos)
       submission.stop_tokens.insert(submission.stop_tokens.end(), stops.begin(), stops.end());
-    own.generation_settings.push_back(llama_cpp_settings_json(request, submission));
+    own.generation_settings.push_back(llama_cpp_settings_json(model, request, submission));
     generation.requests.push_back(std::move(submission));
   }
   generation.id = settings.id;

@@ -14,7 +14,7 @@ Json default_settings(const ServedModel& model) {
   fill_llama_cpp_defaults(model.generation, request);
   const auto submission =
       engine_request(model, request.parameters, {}, true, [] { return uint64_t{UINT32_MAX}; });
-  return submission.ok() ? llama_cpp_settings_json(request, *submission) : Json::object();
+  return submission.ok() ? llama_cpp_settings_json(model, request, *submission) : Json::object();
 }
 
 std::string token_text(const ServedModel& model, std::optional<TokenId> id) {

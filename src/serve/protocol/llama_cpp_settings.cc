@@ -52,12 +52,16 @@ void fill_llama_cpp_defaults(const io::GenerationConfig& generation, LlamaCppReq
   if (request.samplers) turn_off_others(*request.samplers, fields);
 }
 
-Json llama_cpp_settings_json(const LlamaCppRequest& request, const Request& submission) {
+// Samplers that this server lacks have the values that switch them off.
+Json llama_cpp_settings_json(const ServedModel& model, const LlamaCppRequest& request,
+                             const Request& submission) {
   const GenerationParameters& fields = request.parameters;
   const model::SamplingOptions& sampling = submission.sampling;
   const bool has_grammar = fields.response_format.kind == ResponseFormat::Kind::kGrammar;
   const int64_t limit = submission.max_new_tokens.value_or(kNoTokenLimit);
-  return {{"seed", sampling.seed},
+  return {{"n_ctx", model.context_tokens},
+          {"model", model.names.front()},
+          {"seed", sampling.seed},
           {"temperature", sampling.temperature},
           {"top_k", sampling.top_k},
           {"top_p", sampling.top_p},
@@ -65,8 +69,21 @@ Json llama_cpp_settings_json(const LlamaCppRequest& request, const Request& subm
           {"repeat_penalty", sampling.repetition_penalty},
           {"presence_penalty", sampling.presence_penalty},
           {"frequency_penalty", sampling.frequency_penalty},
-          {"mirostat", 0},
+          {"repeat_last_n", 64},
+          {"typical_p", 1.0},
+          {"top_n_sigma", -1.0},
+          {"xtc_probability", 0.0},
+          {"xtc_threshold", 0.1},
+          {"dry_multiplier", 0.0},
+          {"dry_base", 1.75},
+          {"dry_allowed_length", 2},
+          {"dry_penalty_last_n", 64},
+          {"dry_sequence_breakers", {"\n", ":", "\"", "*"}},
           {"dynatemp_range", 0.0},
+          {"dynatemp_exponent", 1.0},
+          {"mirostat", 0},
+          {"mirostat_tau", 5.0},
+          {"mirostat_eta", 0.1},
           {"stop", fields.stop},
           {"max_tokens", limit},
           {"n_predict", limit},

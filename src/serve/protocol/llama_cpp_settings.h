@@ -14,6 +14,7 @@ void fill_llama_cpp_defaults(const io::GenerationConfig& generation, LlamaCppReq
 
 // Returns "generation_settings" of an answer, or of one to an empty request for /props and /slots.
 // `submission` is the engine's request that was made of `request`.
-Json llama_cpp_settings_json(const LlamaCppRequest& request, const Request& submission);
+Json llama_cpp_settings_json(const ServedModel& model, const LlamaCppRequest& request,
+                             const Request& submission);
 
 }  // namespace neuronmm::serve

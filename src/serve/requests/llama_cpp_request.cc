@@ -183,6 +183,7 @@ std::vector<RequestField> llama_cpp_output_fields() {
           "The fields that the answer has, for example \"content\" or "
           "\"generation_settings/n_predict\". By default all"),
       RequestField::not_supported("lora", "this server has no adapters"),
+      RequestField::not_supported("image_data", "texts are the only thing that this model reads"),
       RequestField::not_supported("grammar_lazy", "the grammar holds from the first token"),
       RequestField::not_supported("grammar_triggers", "the grammar holds from the first token"),
   };

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kMostTextBiases = 10'000;
 
-// The names of samplers in requests, and the name by which llama.cpp's answers call each.
+// The names of samplers in requests, and the name by which llama.cpp's answers call each. The last
+// ones were removed from llama.cpp, and clients still send them.
 constexpr std::pair<std::string_view, const char*> kSamplers[] = {{"penalties", "penalties"},
                                                                   {"dry", "dry"},
                                                                   {"top_n_sigma", "top_n_sigma"},
@@ -34,6 +35,9 @@ constexpr std::pair<std::string_view, const char*> kSamplers[] = {{"penalties", 
                                                                   {"temp", "temperature"},
                                                                   {"infill", "infill"},
                                                                   {"adaptive_p", "adaptive_p"},
+                                                                  {"tfs_z", ""},
+                                                                  {"tfs-z", ""},
+                                                                  {"tfs", ""},
                                                                   {"adaptive-p", "adaptive_p"}};
 // The letters that stand for samplers if the field is one text.
 constexpr std::pair<char, const char*> kSamplerLetters[] = {
@@ -119,7 +123,7 @@ std::optional<std::vector<std::string>> read_samplers(FieldReader& fields) {
   std::vector<std::string> samplers;
   const auto add = [&](const auto& names, const auto& name) {
     const auto found = std::ranges::find(names, name, [](const auto& pair) { return pair.first; });
-    if (found != std::end(names)) samplers.emplace_back(found->second);
+    if (found != std::end(names) && *found->second != '\0') samplers.emplace_back(found->second);
     return found != std::end(names);
   };
   bool good = true;

@@ -46,6 +46,7 @@ TEST(LlamaCpp, AnswerHasTheFieldsOfItsServer) {
   EXPECT_EQ(answer["has_new_line"], true);
   EXPECT_EQ(answer["generation_settings"]["n_predict"], 4);
   EXPECT_EQ(answer["generation_settings"]["seed"], 5);
+  EXPECT_EQ(answer["generation_settings"]["n_ctx"], 4096);
   EXPECT_EQ(answer["timings"]["prompt_n"], 4);
   EXPECT_EQ(answer["timings"]["predicted_n"], 4);
   EXPECT_FALSE(answer.contains("completion_probabilities"));
@@ -174,7 +175,8 @@ TEST(LlamaCpp, LeftOutFieldsHaveItsServersDefaults) {
   EXPECT_EQ(sampling({}).top_p, 0.95);
   EXPECT_EQ(sampling({}).min_p, 0.05);
   EXPECT_EQ(sampling({{"temperature", 0.5}}).temperature, 0.5);
-  const model::SamplingOptions chosen = sampling({{"samplers", {"top_k", "top-p", "infill"}}});
+  const model::SamplingOptions chosen =
+      sampling({{"samplers", {"top_k", "tfs_z", "top-p", "infill"}}});
   EXPECT_EQ(chosen.temperature, 1.0);
   EXPECT_EQ(chosen.top_k, 40);
   EXPECT_EQ(chosen.min_p, 0.0);
