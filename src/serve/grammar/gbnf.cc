@@ -115,7 +115,9 @@ class GbnfBuilder {
       if (once) return add(item, begin, end);
       grammar_.add_call(begin, rule, end);
     };
-    for (int64_t i = 0; i < node.minimum && !is_done(); ++i) {
+    const int64_t before_loop =
+        node.maximum ? node.minimum : std::max<int64_t>(node.minimum - 1, 0);
+    for (int64_t i = 0; i < before_loop && !is_done(); ++i) {
       const bool is_last = node.maximum && i + 1 == *node.maximum;
       const PositionId next = is_last ? to : grammar_.add_position();
       add_item(from, next);
@@ -124,9 +126,11 @@ class GbnfBuilder {
     if (node.maximum == node.minimum && node.minimum > 0) return;
     if (!node.maximum) {
       const PositionId head = grammar_.add_position();
+      const PositionId tail = node.minimum > 0 ? grammar_.add_position() : head;
       grammar_.add_empty(from, head);
-      add_item(head, head);
-      return grammar_.add_empty(head, to);
+      add_item(head, tail);
+      if (tail != head) grammar_.add_empty(tail, head);
+      return grammar_.add_empty(tail, to);
     }
     for (int64_t i = node.minimum; i < *node.maximum && !is_done(); ++i) {
       grammar_.add_empty(from, to);

@@ -164,6 +164,15 @@ TEST(Gbnf, ListsHaveAnyLength) {
   EXPECT_TRUE(recursive.accepts(list + "[1,2]"));
 }
 
+TEST(Gbnf, NestedRepetitionsDoNotMultiply) {
+  std::string nested = "\"a\"", counted = nested;
+  for (int i = 0; i < 60; ++i) nested = "(" + nested + ")+";
+  for (int i = 0; i < 6; ++i) counted = "(" + counted + "){10}";
+  EXPECT_TRUE(Gbnf("root ::= " + nested).accepts("aaa"));
+  EXPECT_FALSE(Gbnf("root ::= " + nested).accepts(""));
+  EXPECT_LT(compile("root ::= " + counted)->grammar.edges(), 100);
+}
+
 class RandomGrammar {
  public:
   explicit RandomGrammar(uint64_t seed) : random_(seed) {}
