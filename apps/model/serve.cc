@@ -98,6 +98,12 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const serve::En
   model.created = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now().time_since_epoch())
                       .count();
+  model.slots = engine.max_sequences;
+  const io::Checkpoint& checkpoint = loaded.transformer->checkpoint();
+  model.sizes = {.trained_context_tokens = config.max_position_embeddings,
+                 .hidden_size = config.hidden_size,
+                 .parameters = checkpoint.parameters(),
+                 .bytes = checkpoint.size_bytes()};
   serve::describe_templates(model);
   return model;
 }

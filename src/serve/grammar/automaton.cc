@@ -76,7 +76,10 @@ class Automaton::Closure {
       if (edge.kind == Edge::Kind::kEmpty) add(edge.target, below);
       if (edge.kind != Edge::Kind::kCall) return;
       if (!automaton_.is_passable(edge.target, stacks_.depth(below))) return;
-      const StackSetId inside = stacks_.intern({{edge.target, below}}, false);
+      // A rule that calls last does not return to the caller, so that lists which call themselves
+      // at their end have any length.
+      const bool is_last = automaton_.tables_->only_ends[static_cast<size_t>(edge.target)];
+      const StackSetId inside = is_last ? below : stacks_.intern({{edge.target, below}}, false);
       add(automaton_.grammar().rule(edge.callee).start, inside);
     });
   }
@@ -93,11 +96,13 @@ Automaton::Tables::Tables(const Grammar& grammar_in, const ByteSet& bytes_in)
       bytes(bytes_in),
       call_depths(minimum_call_depths(grammar, bytes)),
       rule_of_end(call_depths.size(), -1),
+      only_ends(call_depths.size(), false),
       reads_bytes(call_depths.size(), false),
       reads_plain(call_depths.size(), false),
       spells_all_characters(spells_all(bytes)) {
   for (RuleId rule = 0; rule < grammar.rules(); ++rule)
     rule_of_end[static_cast<size_t>(grammar.rule(rule).end)] = rule;
+  find_only_ends();
   for (PositionId position = 0; position < grammar.positions(); ++position) {
     grammar.for_each_edge(position, [&](const Edge& edge) {
       if (edge.kind != Edge::Kind::kBytes) return;
@@ -108,6 +113,31 @@ Automaton::Tables::Tables(const Grammar& grammar_in, const ByteSet& bytes_in)
       for (int byte = edge.first; byte <= edge.last && !reads_plain[at]; ++byte)
         reads_plain[at] = is_plain(byte);
     });
+  }
+}
+
+// Follows each position's only edge, if it has one, up to a position that is known.
+void Automaton::Tables::find_only_ends() {
+  std::vector<bool> is_known(call_depths.size(), false);
+  for (PositionId first = 0; first < grammar.positions(); ++first) {
+    std::vector<size_t> path;
+    PositionId position = first;
+    bool ends = false;
+    while (position >= 0 && !is_known[static_cast<size_t>(position)]) {
+      const auto at = static_cast<size_t>(position);
+      is_known[at] = true;
+      path.push_back(at);
+      int edges = 0;
+      PositionId next = -1;
+      grammar.for_each_edge(position, [&](const Edge& edge) {
+        next = ++edges == 1 && edge.kind == Edge::Kind::kEmpty ? edge.target : -1;
+      });
+      ends = edges == 0 && rule_of_end[at] >= 0;
+      if (rule_of_end[at] >= 0) next = -1;
+      position = next;
+    }
+    if (position >= 0) ends = only_ends[static_cast<size_t>(position)];
+    for (const size_t at : path) only_ends[at] = ends;
   }
 }
 
@@ -186,6 +216,13 @@ StateId Automaton::step(StateId state, std::string_view text) {
     state = step(state, static_cast<uint8_t>(c));
   }
   return state;
+}
+
+StateId Automaton::unite(StateId a, StateId b) {
+  if (a == kDead || b == kDead || a == b) return a == kDead ? b : a;
+  stacks_.limit_work(kMaxStepWork);
+  const StackSetId both = stacks_.unite(set_of(a), set_of(b));
+  return stacks_.exceeds_work_limit() ? a : state_of(both);
 }
 
 bool Automaton::reads_plain_text(StateId state) const {

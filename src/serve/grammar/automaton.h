@@ -50,6 +50,9 @@ class Automaton {
     return known != kUnknown ? known : find_step(state, byte);
   }
   StateId step(StateId state, std::string_view text);
+  // Returns the state that stands for the stacks of both states, each of which may be kDead. If
+  // finding it takes more than kMaxStepWork, returns one of the two.
+  StateId unite(StateId a, StateId b);
   // Returns whether the text may end here.
   bool is_complete(StateId state) const { return stacks_.has_empty_stack(set_of(state)); }
   // Returns whether a string that ends here must differ from the strings before it in its array
@@ -77,13 +80,15 @@ class Automaton {
   struct Tables {
     Tables(const Grammar& grammar, const ByteSet& bytes);
     bool reads_any(const Edge& edge) const;
+    void find_only_ends();
 
     const Grammar& grammar;
     const ByteSet bytes;
     const std::vector<int32_t> call_depths;
     std::vector<RuleId> rule_of_end;  // by position: the rule that ends there, or -1
-    std::vector<bool> reads_bytes;    // by position: whether an edge reads one of the bytes
-    std::vector<bool> reads_plain;    // by position: whether an edge reads plain characters
+    std::vector<bool> only_ends;    // by position: whether nothing but the end of its rule follows
+    std::vector<bool> reads_bytes;  // by position: whether an edge reads one of the bytes
+    std::vector<bool> reads_plain;  // by position: whether an edge reads plain characters
     bool spells_all_characters;
   };
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "serve/grammar/budget.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::grammar {
 
@@ -61,6 +62,8 @@ class Grammar {
   void set_root(RuleId root) { root_ = root; }
   // Sets the rule that reads any character of a JSON string, written as it is or escaped.
   void set_character(RuleId rule) { character_ = rule; }
+  // Says which tokens the grammar names, in ascending order (token_symbols.h).
+  void set_named_tokens(std::vector<text::TokenId> tokens) { named_tokens_ = std::move(tokens); }
   // Marks the positions in [first, last). Later calls must mark later positions. A string that ends
   // at a marked position must differ from the strings before it in its array (see UniqueStrings).
   void mark_unique(PositionId first, PositionId last) { unique_marks_.emplace_back(first, last); }
@@ -70,6 +73,7 @@ class Grammar {
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }
   RuleId character() const { return character_; }  // -1 if no such rule was set
+  const std::vector<text::TokenId>& named_tokens() const { return named_tokens_; }
   const Rule& rule(RuleId id) const { return rules_[static_cast<size_t>(id)]; }
   bool has_unique_marks() const { return !unique_marks_.empty(); }
   bool is_marked_unique(PositionId position) const;
@@ -97,6 +101,7 @@ class Grammar {
   std::vector<Edge> edges_;
   std::vector<Rule> rules_;
   std::vector<std::pair<PositionId, PositionId>> unique_marks_;  // in ascending order
+  std::vector<text::TokenId> named_tokens_;
   RuleId root_ = -1, character_ = -1;
   bool too_large_ = false;
 };

@@ -22,9 +22,8 @@ void Matcher::allowed_tokens(std::span<uint64_t> allowed) {
 void Matcher::advance(text::TokenId token) {
   if (masks_->vocabulary().is_stop(token)) ended_ = true;
   if (ended_) return;
-  const std::string_view more = masks_->vocabulary().text(token);
-  masks_->advance(answer_, more);
-  if (masks_->has_unique_strings()) strings_.push(more);
+  masks_->advance(answer_, token);
+  if (masks_->has_unique_strings()) strings_.push(masks_->vocabulary().text(token));
 }
 
 bool Matcher::must_end() const { return ended_ || masks_->is_final(answer_); }

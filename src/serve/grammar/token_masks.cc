@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/token_symbols.h"
+
 namespace neuronmm::grammar {
 
 namespace {
@@ -14,6 +16,11 @@ constexpr int64_t kTableBytesPerPosition = 10;
 
 int64_t bytes_of(const Grammar& grammar) {
   return grammar.bytes() + grammar.positions() * kTableBytesPerPosition;
+}
+
+ByteSet readable_bytes(const Grammar& grammar, const TokenVocabulary& vocabulary) {
+  const bool names_tokens = !grammar.named_tokens().empty();
+  return names_tokens ? vocabulary.bytes() | symbol_bytes() : vocabulary.bytes();
 }
 
 }  // namespace
@@ -34,7 +41,8 @@ TokenMasks::TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocab
       vocabulary_(std::move(vocabulary)),
       max_bytes_(max_bytes),
       grammar_bytes_(bytes_of(grammar_.grammar)),
-      automaton_(std::make_shared<Automaton>(grammar_.grammar, vocabulary_->bytes())) {}
+      automaton_(std::make_shared<Automaton>(grammar_.grammar,
+                                             readable_bytes(grammar_.grammar, *vocabulary_))) {}
 
 Status TokenMasks::prepare(Budget& budget) {
   if (automaton_->work() > Automaton::kMaxStepWork)
@@ -44,6 +52,7 @@ Status TokenMasks::prepare(Budget& budget) {
     return fail("the grammar asks for bytes that no token of the vocabulary spells");
   Mask& mask = masks_[automaton_->start()];
   mask.words.resize(vocabulary_->mask_words());
+  budget.spend(kStepsPerWork * allow_symbols(automaton_->start(), mask, vocabulary_->usual_work()));
   while (!vocabulary_->is_done(mask.progress)) {
     const int64_t bytes = automaton_->bytes();
     const int64_t work = vocabulary_->allow(*automaton_, automaton_->start(), mask.words,
@@ -82,14 +91,59 @@ int64_t TokenMasks::allowed(AnswerState& answer, std::span<uint64_t> mask, int64
   clear_if_full();
   update_state(answer);
   const auto [found, is_new] = masks_.try_emplace(answer.state);
-  auto& [words, progress] = found->second;
+  auto& [words, progress, symbols] = found->second;
   if (is_new) words.resize(vocabulary_->mask_words());
-  int64_t work = 0;
+  int64_t work = allow_symbols(answer.state, found->second, max_work);
   if (!vocabulary_->is_done(progress))
-    work = vocabulary_->allow(*automaton_, answer.state, words, progress, max_work);
+    work += vocabulary_->allow(*automaton_, answer.state, words, progress, max_work - work);
   const auto end = std::copy(words.begin(), words.end(), mask.begin());
   std::fill(end, mask.end(), 0);
   return work;
+}
+
+bool TokenMasks::names(text::TokenId token) const {
+  return std::ranges::binary_search(grammar_.grammar.named_tokens(), token);
+}
+
+int64_t TokenMasks::allow_symbols(StateId state, Mask& mask, int64_t max_work) {
+  constexpr int64_t kMostSteps = 4;  // of the largest work each, to find at least one
+  const size_t named = grammar_.grammar.named_tokens().size();
+  if (named == 0) return 0;
+  const int64_t before = automaton_->work();
+  for (bool any = false; mask.symbols <= named; ++mask.symbols) {
+    const int64_t work = automaton_->work() - before;
+    if (work > std::max(max_work, any ? 0 : kMostSteps * Automaton::kMaxStepWork)) return work;
+    if (automaton_->step(state, symbol_text(mask.symbols)) == Automaton::kDead) continue;
+    allow_tokens_of(mask.symbols, mask.words);
+    any = true;
+  }
+  return automaton_->work() - before;
+}
+
+void TokenMasks::allow_tokens_of(size_t symbol, std::span<uint64_t> mask) const {
+  const std::vector<text::TokenId>& named = grammar_.grammar.named_tokens();
+  const auto allow = [&](text::TokenId token) {
+    const auto id = static_cast<uint32_t>(token);
+    mask[id / 64] |= uint64_t{1} << (id % 64);
+  };
+  if (symbol > 0) return allow(named[symbol - 1]);
+  for (text::TokenId token = 0; token < vocabulary_->size(); ++token) {
+    if (!vocabulary_->text(token).empty() && !std::ranges::binary_search(named, token))
+      allow(token);
+  }
+}
+
+// A token may be read as its text and as a token.
+StateId TokenMasks::step_over(StateId state, text::TokenId token) {
+  const std::string_view more = vocabulary_->text(token);
+  const StateId after_text = more.empty() ? Automaton::kDead : automaton_->step(state, more);
+  const std::vector<text::TokenId>& named = grammar_.grammar.named_tokens();
+  if (named.empty()) return after_text;
+  const auto found = std::ranges::lower_bound(named, token);
+  const bool is_named = found != named.end() && *found == token;
+  if (!is_named && more.empty()) return after_text;
+  const size_t symbol = is_named ? 1 + static_cast<size_t>(found - named.begin()) : 0;
+  return automaton_->unite(after_text, automaton_->step(state, symbol_text(symbol)));
 }
 
 void TokenMasks::forbid_repeats(AnswerState& answer, const UniqueStrings& strings,
@@ -108,10 +162,10 @@ void TokenMasks::forbid_repeats(AnswerState& answer, const UniqueStrings& string
   }
 }
 
-void TokenMasks::advance(AnswerState& answer, std::string_view more) {
+void TokenMasks::advance(AnswerState& answer, text::TokenId token) {
   const std::scoped_lock lock(mutex_);
   update_state(answer);
-  answer.state = automaton_->step(answer.state, more);
+  answer.state = step_over(answer.state, token);
   NMM_CHECK(answer.state != Automaton::kDead);
 }
 

@@ -56,8 +56,10 @@ class TokenMasks {
   // are left out. `mask` has at least vocabulary().mask_words() words. Works at most about
   // `max_work`, in the unit of Automaton::work(), and returns how much it was.
   int64_t allowed(AnswerState& answer, std::span<uint64_t> mask, int64_t max_work);
-  // Moves the answer past `more`, which must be allowed.
-  void advance(AnswerState& answer, std::string_view more);
+  // Moves the answer past a token, which must be allowed.
+  void advance(AnswerState& answer, text::TokenId token);
+  // Returns whether the grammar names the token (token_symbols.h).
+  bool names(text::TokenId token) const;
   bool has_unique_strings() const { return grammar_.grammar.has_unique_marks(); }
   // Clears the bits of tokens that would repeat a string that must be unique in its array.
   void forbid_repeats(AnswerState& answer, const UniqueStrings& strings, std::span<uint64_t> mask);
@@ -68,6 +70,7 @@ class TokenMasks {
   struct Mask {
     std::vector<uint64_t> words;
     TokenVocabulary::Progress progress;
+    size_t symbols = 0;  // those that were tried
   };
 
   TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
@@ -78,6 +81,11 @@ class TokenMasks {
   void update_state(AnswerState& answer);
   void update_bytes();
   void clear_if_full();
+  // Allows the tokens that the grammar asks for as tokens. Returns the work.
+  int64_t allow_symbols(StateId state, Mask& mask, int64_t max_work);
+  // Sets the bits of all tokens of a symbol.
+  void allow_tokens_of(size_t symbol, std::span<uint64_t> mask) const;
+  StateId step_over(StateId state, text::TokenId token);
 
   const CompiledGrammar grammar_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/token_symbols.h"
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
@@ -37,6 +38,14 @@ std::vector<std::string> texts_of(const text::Tokenizer& tokenizer, int64_t size
   return texts;
 }
 
+// Takes the text from tokens whose bytes are no UTF-8 and spell symbols (token_symbols.h).
+std::vector<std::string> without_symbol_bytes(std::vector<std::string> texts) {
+  for (std::string& text : texts) {
+    if (has_symbol_bytes(text)) text.clear();
+  }
+  return texts;
+}
+
 TokenTrie trie_of(const std::vector<std::string>& texts, bool plain) {
   std::vector<std::pair<std::string, text::TokenId>> tokens;
   for (size_t id = 0; id < texts.size(); ++id) {
@@ -56,7 +65,7 @@ TokenVocabulary::TokenVocabulary(const text::Tokenizer& tokenizer,
 
 TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
                                  std::vector<text::TokenId> stop_tokens)
-    : texts_(std::move(texts)),
+    : texts_(without_symbol_bytes(std::move(texts))),
       stop_tokens_(std::move(stop_tokens)),
       plain_(trie_of(texts_, true)),
       others_(trie_of(texts_, false)),

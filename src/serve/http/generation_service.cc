@@ -8,6 +8,7 @@
 
 #include <openssl/evp.h>
 
+#include "serve/protocol/llama_cpp_completion.h"
 #include "serve/protocol/ollama_generation.h"
 #include "serve/protocol/prepared_embedding.h"
 #include "serve/protocol/tokenizer_endpoints.h"
@@ -72,6 +73,12 @@ Prepare prepare_of(GenerationApi api) {
       return prepare_ollama_embed;
     case GenerationApi::kOllamaEmbeddings:
       return prepare_ollama_embeddings;
+    case GenerationApi::kLlamaCppCompletion:
+      return prepare_llama_cpp_completion;
+    case GenerationApi::kLlamaCppInfill:
+      return prepare_llama_cpp_infill;
+    case GenerationApi::kEitherCompletion:
+      return prepare_either_completion;
   }
   return prepare_text_completion;
 }

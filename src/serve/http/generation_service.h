@@ -54,6 +54,9 @@ enum class GenerationApi {
   kLlamaEmbedding,
   kOllamaEmbed,
   kOllamaEmbeddings,
+  kLlamaCppCompletion,
+  kLlamaCppInfill,
+  kEitherCompletion,  // as the body says, prepare_either_completion()
 };
 enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens, kOllamaShow };
 

@@ -41,6 +41,12 @@ constexpr std::array kRoutes = {
     Route{"GET", "/api/tags", Endpoint::kOllamaTags, false},
     Route{"GET", "/api/ps", Endpoint::kOllamaPs, false},
     Route{"GET", "/api/version", Endpoint::kOllamaVersion, false},
+    Route{"POST", "/completion", Endpoint::kLlamaCppCompletion, false},
+    Route{"POST", "/completions", Endpoint::kEitherCompletion, false},
+    Route{"POST", "/infill", Endpoint::kLlamaCppInfill, false},
+    Route{"GET", "/props", Endpoint::kLlamaCppProps, false},
+    Route{"GET", "/slots", Endpoint::kLlamaCppSlots, false},
+    Route{"GET", "/lora-adapters", Endpoint::kLlamaCppAdapters, false},
 };
 
 // Paths of Ollama's server that manage models or accounts.
@@ -48,7 +54,7 @@ constexpr std::array<std::string_view, 10> kOllamaOnlyPaths = {
     "/api/pull", "/api/push",   "/api/create",  "/api/copy",   "/api/delete",
     "/api/me",   "/api/signin", "/api/signout", "/api/status", "/api/blobs"};
 
-constexpr std::string_view kModelsPrefix = "/v1/models/";
+constexpr std::string_view kVersionPrefix = "/v1", kModelsPrefix = "/v1/models/";
 
 bool is_ollama_only(std::string_view path) {
   return std::ranges::find(kOllamaOnlyPaths, path) != kOllamaOnlyPaths.end() ||
@@ -72,10 +78,14 @@ const Route* route_as_written(std::string_view path) {
 }
 
 // Finds the route of a path, also without its "/v1": clients that were given the server's address
-// without "/v1" leave it out in every path.
+// without "/v1" leave it out in every path. Clients that were given it with "/v1" put it before
+// paths that have none.
 const Route* route_of(std::string_view path) {
   const Route* route = route_as_written(path);
-  return route != nullptr ? route : route_as_written("/v1" + std::string(path));
+  if (route == nullptr) route = route_as_written(std::string(kVersionPrefix) + std::string(path));
+  if (route != nullptr || !path.starts_with(kVersionPrefix)) return route;
+  route = route_as_written(path.substr(kVersionPrefix.size()));
+  return route == nullptr || route->path.starts_with(kVersionPrefix) ? nullptr : route;
 }
 
 std::optional<char> decoded_octet(std::string_view escape) {
@@ -203,6 +213,10 @@ bool is_anthropic(std::string_view path) {
 }
 
 bool is_ollama(std::string_view path) { return path.starts_with("/api/"); }
+bool is_llama_cpp(std::string_view path) {
+  constexpr std::array kPaths = {"/completion", "/infill", "/props", "/slots", "/lora-adapters"};
+  return std::ranges::count(kPaths, path) > 0;
+}
 
 }  // namespace
 
@@ -210,6 +224,7 @@ HttpReply error_reply(const ApiError& error, std::string_view path) {
   HttpReply reply = error_reply(error);
   if (is_anthropic(path)) reply.body = anthropic_error_json(error);
   if (is_ollama(path)) reply.body = ollama_error_json(error);
+  if (is_llama_cpp(path)) reply.body = llama_cpp_error_json(error);
   return reply;
 }
 
@@ -222,7 +237,8 @@ std::string_view out_of_memory_response(std::string_view path) {
            reply.body;
   };
   static const std::string openai = make("/v1"), anthropic = make("/v1/messages"),
-                           ollama = make("/api/chat");
+                           ollama = make("/api/chat"), llama_cpp = make("/completion");
+  if (is_llama_cpp(path)) return llama_cpp;
   return is_anthropic(path) ? anthropic : is_ollama(path) ? ollama : openai;
 }
 

@@ -46,6 +46,12 @@ enum class Endpoint {
   kOllamaTags,
   kOllamaPs,
   kOllamaVersion,
+  kLlamaCppCompletion,
+  kLlamaCppInfill,
+  kEitherCompletion,
+  kLlamaCppProps,
+  kLlamaCppSlots,
+  kLlamaCppAdapters,
 };
 
 struct Route {
@@ -80,7 +86,7 @@ struct HttpReply {
 // Returns the response for an error, with a body in OpenAI's format.
 HttpReply error_reply(const ApiError& error);
 // Returns the response in the format that clients of `path` know: Anthropic's for the Messages API,
-// Ollama's below /api/, else OpenAI's.
+// Ollama's below /api/, llama.cpp's for its own endpoints, else OpenAI's.
 HttpReply error_reply(const ApiError& error, std::string_view path);
 
 // Returns the whole response to a request that memory did not suffice for, in the format that

@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include "serve/protocol/llama_cpp_info.h"
 #include "serve/protocol/openapi.h"
 #include "serve/protocol/tokenizer_endpoints.h"
 #include "serve/requests/json_body.h"
@@ -82,6 +83,11 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (endpoint == Endpoint::kModelByName) return listed_model_reply(service->model(), path);
   if (endpoint == Endpoint::kTokenizerInfo) return {.body = tokenizer_info_json(service->model())};
   if (endpoint == Endpoint::kModelDetails) return {.body = service->description_json()};
+  if (endpoint == Endpoint::kLlamaCppProps)
+    return {.body = llama_cpp_props_json(service->model(), state.options.version)};
+  if (endpoint == Endpoint::kLlamaCppSlots)
+    return {.body = llama_cpp_slots_json(service->model(), service->engine().statistics().running)};
+  if (endpoint == Endpoint::kLlamaCppAdapters) return {.body = llama_cpp_adapters_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = service->metrics().prometheus_text(service->engine().statistics(),
                                                      state.connections.size(), state.log->lost())};
@@ -111,6 +117,12 @@ std::optional<GenerationApi> generation_api(Endpoint endpoint) {
       return GenerationApi::kOllamaEmbed;
     case Endpoint::kOllamaEmbeddings:
       return GenerationApi::kOllamaEmbeddings;
+    case Endpoint::kLlamaCppCompletion:
+      return GenerationApi::kLlamaCppCompletion;
+    case Endpoint::kLlamaCppInfill:
+      return GenerationApi::kLlamaCppInfill;
+    case Endpoint::kEitherCompletion:
+      return GenerationApi::kEitherCompletion;
     default:
       return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/gbnf.h"
 #include "serve/grammar/matcher.h"
 #include "serve/requests/json_body.h"
 #include "serve/schema/schema_compiler.h"
@@ -61,12 +62,29 @@ Result<CompiledGrammar> compile_json(const Json& schema, const StructuredOutput&
   return document_only;
 }
 
-Result<CompiledGrammar> compile_grammar(const StructuredOutput& output, Budget& budget) {
+// Returns what a grammar of GBNF may name: the tokens of the model that do not end an answer.
+grammar::GbnfVocabulary gbnf_vocabulary(const text::Tokenizer& tokenizer,
+                                        const grammar::TokenVocabulary& vocabulary) {
+  return {.token_of = [&](std::string_view text) -> std::optional<TokenId> {
+            const auto ids = tokenizer.encode(text, {.add_special_tokens = false});
+            return ids.ok() && ids->size() == 1 ? std::optional(ids->front()) : std::nullopt;
+          },
+          .may_occur =
+              [&](TokenId id) {
+                return id < std::min(vocabulary.size(), tokenizer.vocab_size()) &&
+                       !vocabulary.is_stop(id);
+              }};
+}
+
+Result<CompiledGrammar> compile_grammar(const StructuredOutput& output,
+                                        const grammar::GbnfVocabulary& vocabulary, Budget& budget) {
   switch (output.kind) {
     case StructuredOutput::Kind::kJsonSchema:
       return compile_json(output.schema, output, budget);
     case StructuredOutput::Kind::kPattern:
       return grammar::compile_text(output.pattern, output.param, &budget);
+    case StructuredOutput::Kind::kGrammar:
+      return grammar::compile_gbnf(output.pattern, output.param, vocabulary, &budget);
     case StructuredOutput::Kind::kToolCalls:
       return grammar::compile_sequences(sequences_of(output.calls), schema_options(budget));
     case StructuredOutput::Kind::kText:
@@ -104,7 +122,8 @@ std::vector<TokenId> known_tokens(const text::Tokenizer& tokenizer,
 }  // namespace
 
 StructuredOutputCompiler::StructuredOutputCompiler(const ServedModel& model)
-    : thought_tokens_{model.tokenizer->token_to_id("<think>"),
+    : tokenizer_(*model.tokenizer),
+      thought_tokens_{model.tokenizer->token_to_id("<think>"),
                       model.tokenizer->token_to_id("</think>")},
       cache_(kGrammars, kCacheBytes) {
   std::vector<TokenId> stops = model.stop_tokens;
@@ -122,7 +141,8 @@ ApiResult<std::optional<StructuredOutputCompiler::Constraint>> StructuredOutputC
   Budget budget(effort == Effort::kQuick ? kQuickLimits : grammar::BudgetLimits(),
                 [&] { return cancelled || stopped_; });
   const auto make = [&]() -> Result<std::shared_ptr<TokenMasks>> {
-    NMM_ASSIGN(CompiledGrammar compiled, compile_grammar(output, budget));
+    NMM_ASSIGN(CompiledGrammar compiled,
+               compile_grammar(output, gbnf_vocabulary(tokenizer_, *vocabulary_), budget));
     return TokenMasks::make(std::move(compiled), vocabulary_, kMaskBytes, &budget);
   };
   const std::string key = cache_key(output);
@@ -139,7 +159,10 @@ ApiResult<std::optional<StructuredOutputCompiler::Constraint>> StructuredOutputC
   Factory factory = [masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
                      thinking = output.thinking]() -> std::unique_ptr<model::TokenConstraint> {
     auto matcher = std::make_unique<grammar::Matcher>(masks);
-    if (thinking == Thinking::kNone) return matcher;
+    // A grammar that names the tokens around thoughts says itself where thoughts are.
+    const bool has_own_thoughts =
+        (tokens.begin && masks->names(*tokens.begin)) || (tokens.end && masks->names(*tokens.end));
+    if (thinking == Thinking::kNone || has_own_thoughts) return matcher;
     return constrain_after_thoughts(std::move(matcher), *vocabulary, tokens,
                                     thinking == Thinking::kOpened);
   };

@@ -1,5 +1,5 @@
 #pragma once
-// Compiles the output format that a request demands (a JSON schema, a pattern, tool calls) into a
+// Compiles the output format that a request demands (a schema, a pattern, a grammar, calls) into a
 // token constraint. The engine uses the constraint to mask tokens, so that the answer keeps to the
 // format. GenerationService calls this for every request; compiled grammars are cached.
 //
@@ -35,6 +35,7 @@ class StructuredOutputCompiler {
   // The budget of a call. kQuick is a small part of the budget of a request.
   enum class Effort { kQuick, kFull };
 
+  // The model's tokenizer must outlive the compiler.
   explicit StructuredOutputCompiler(const ServedModel& model);
   // Returns the constraint for an output format, or nothing if kQuick does not suffice. If a schema
   // cannot be enforced, the error names the request's field, and the part of the schema. A schema
@@ -48,6 +49,7 @@ class StructuredOutputCompiler {
   void stop() { stopped_ = true; }
 
  private:
+  const text::Tokenizer& tokenizer_;
   std::shared_ptr<const grammar::TokenVocabulary> vocabulary_;
   ThoughtTokens thought_tokens_;
   grammar::GrammarCache cache_;

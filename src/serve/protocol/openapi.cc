@@ -7,6 +7,7 @@
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/chat_request.h"
 #include "serve/requests/embedding_request.h"
+#include "serve/requests/llama_cpp_request.h"
 #include "serve/requests/ollama_request.h"
 #include "serve/requests/responses_api_request.h"
 #include "serve/requests/text_completion_request.h"
@@ -23,6 +24,8 @@ std::string describe_endpoints() {
       {"MessagesRequest", anthropic_table()},
       {"CountTokensRequest", anthropic_prompt_table()},
       {"CompletionRequest", text_completion_table()},
+      {"LlamaCppCompletionRequest", llama_cpp_completion_table()},
+      {"LlamaCppInfillRequest", llama_cpp_infill_table()},
       {"TokenizeRequest", tokenize_table()},
       {"DetokenizeRequest", detokenize_table()},
       {"ApplyTemplateRequest", chat_prompt_table()},

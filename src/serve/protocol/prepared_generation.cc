@@ -1,6 +1,7 @@
 #include "serve/protocol/prepared_generation.h"
 
 #include "serve/output/random_id.h"
+#include "serve/protocol/infill.h"
 #include "serve/protocol/prepared_parts.h"
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/responses_api_request.h"
@@ -71,6 +72,17 @@ namespace {
 std::string shown_prompt(const ServedModel& model, const TextOrTokens& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   return model.tokenizer->decode(std::get<std::vector<TokenId>>(prompt));
+}
+
+// Returns the prompt of an answer that fills the place between a prompt and a suffix.
+ApiResult<std::vector<TokenId>> middle_prompt(const ServedModel& model, const InfillTokens& marks,
+                                              const TextOrTokens& prompt,
+                                              const TextCompletionRequest& request) {
+  const auto* text = std::get_if<std::string>(&prompt);
+  NMM_ASSIGN(std::vector<TokenId> prefix, text == nullptr ? completion_prompt(model, prompt, false)
+                                                          : code_tokens(model, *text, "prompt"));
+  return infill_prompt(model, marks, std::move(prefix), request.suffix,
+                       request.parameters.max_tokens);
 }
 
 struct TurnNames {
@@ -149,14 +161,23 @@ ApiResult<PreparedGeneration> prepare_text_completion(const ServedModel& model,
   TextCompletionSettings completion;
   ResponseSettings settings = response_settings(model, fields, context, "cmpl-");
   std::vector<Request> requests;
+  InfillTokens marks;
+  if (!request.suffix.empty()) {
+    NMM_ASSIGN(marks, find_infill_tokens(model, "suffix"));
+  }
   for (const TextOrTokens& prompt : request.prompts) {
     NMM_ASSIGN(std::vector<TokenId> tokens,
-               completion_prompt(model, prompt, fields.add_special_tokens.value_or(true)));
+               request.suffix.empty()
+                   ? completion_prompt(model, prompt, fields.add_special_tokens.value_or(true))
+                   : middle_prompt(model, marks, prompt, request));
     NMM_TRY(check_prompt(model, tokens, fields.max_tokens, "prompt"));
     if (fields.echo) completion.echo.push_back(shown_prompt(model, prompt));
     settings.prompts.push_back(tokens);
     NMM_ASSIGN(Request submission,
                engine_request(model, fields, std::move(tokens), false, context.random));
+    if (!fields.ignore_eos)
+      submission.stop_tokens.insert(submission.stop_tokens.end(), marks.stops.begin(),
+                                    marks.stops.end());
     requests.push_back(std::move(submission));
   }
   auto writer =

@@ -90,6 +90,33 @@ ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
   return tokens;
 }
 
+ApiResult<std::vector<TokenId>> code_tokens(const ServedModel& model, std::string_view text,
+                                            const std::string& param) {
+  return encode(model, text, {.add_special_tokens = false, .parse_added_tokens = false}, param);
+}
+
+ApiResult<std::vector<TokenId>> mixed_tokens(const ServedModel& model, const MixedText& mixed,
+                                             const std::string& param, bool parse_special,
+                                             bool add_begin) {
+  std::vector<TokenId> tokens;
+  for (const auto& part : mixed) {
+    if (const auto* id = std::get_if<TokenId>(&part)) {
+      if (*id >= model.vocab_size)
+        return invalid_request(param, fmt::format("{}: expected token ids below {}, found {}",
+                                                  param, model.vocab_size, *id));
+      tokens.push_back(*id);
+      continue;
+    }
+    const std::string& text = std::get<std::string>(part);
+    const bool begins = add_begin && &part == &mixed.front();
+    const text::EncodeOptions plain = {.add_special_tokens = begins, .parse_added_tokens = false};
+    NMM_ASSIGN(const std::vector<TokenId> ids, parse_special ? text_prompt(model, text, begins)
+                                                             : encode(model, text, plain, param));
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
+  }
+  return tokens;
+}
+
 ApiResult<bool> check_prompt(const ServedModel& model, const std::vector<TokenId>& prompt,
                              std::optional<int64_t> max_tokens, const std::string& param) {
   if (prompt.empty())

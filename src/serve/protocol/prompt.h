@@ -9,6 +9,7 @@
 
 #include "serve/output/reasoning_splitter.h"
 #include "serve/protocol/served_model.h"
+#include "serve/requests/llama_cpp_request.h"
 #include "serve/requests/text_completion_request.h"
 #include "text/conversation.h"
 
@@ -40,6 +41,17 @@ ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::strin
 ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
                                                   const TextOrTokens& prompt,
                                                   bool add_special_tokens);
+
+// Returns the tokens of a text in which special tokens are not recognized, since it is somebody's
+// code. An error names `param`.
+ApiResult<std::vector<TokenId>> code_tokens(const ServedModel& model, std::string_view text,
+                                            const std::string& param);
+
+// Returns the tokens of texts and ids. Special tokens in the texts are recognized with
+// `parse_special`. With `add_begin`, a text that comes first gets a token for its beginning.
+ApiResult<std::vector<TokenId>> mixed_tokens(const ServedModel& model, const MixedText& mixed,
+                                             const std::string& param, bool parse_special,
+                                             bool add_begin);
 
 // Checks that the prompt is not empty and leaves space for one token in the context. With
 // `max_tokens` 0 no such space is needed. `param` names the field that the prompt came from.

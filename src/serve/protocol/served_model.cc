@@ -43,6 +43,9 @@ std::string name_in_answer(const ServedModel& model, const std::string& asked) {
 
 namespace {
 
+// llama.cpp's number of the type of a vocabulary of byte pairs.
+constexpr int kBytePairs = 2;
+
 Json listed(const ServedModel& model, std::string_view name) {
   return {{"id", name},
           {"object", "model"},
@@ -50,7 +53,15 @@ Json listed(const ServedModel& model, std::string_view name) {
           {"owned_by", "neuronmm"},
           {"root", model.names.front()},
           {"parent", nullptr},
-          {"max_model_len", model.context_tokens}};
+          {"max_model_len", model.context_tokens},
+          {"meta",
+           {{"vocab_type", kBytePairs},
+            {"n_vocab", model.vocab_size},
+            {"n_ctx", model.context_tokens},
+            {"n_ctx_train", model.sizes.trained_context_tokens},
+            {"n_embd", model.sizes.hidden_size},
+            {"n_params", model.sizes.parameters},
+            {"size", model.sizes.bytes}}}};
 }
 
 }  // namespace

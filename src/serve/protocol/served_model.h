@@ -19,6 +19,11 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
+// Sizes that clients of llama.cpp read from the list of models. 0 stands for an unknown size.
+struct ModelSizes {
+  int64_t trained_context_tokens = 0, hidden_size = 0, parameters = 0, bytes = 0;
+};
+
 // Properties of the model.
 struct ServedModel {
   // At least one name. Answers have the first one, requests may use any.
@@ -40,6 +45,8 @@ struct ServedModel {
   std::shared_ptr<SequenceBreakerCache> breakers = std::make_shared<SequenceBreakerCache>();
   std::string system_fingerprint;  // an empty text becomes null
   int64_t created = 0;             // Unix time in seconds
+  int64_t slots = 1;               // answers that are computed together at most
+  ModelSizes sizes;
 };
 
 // Sets `plain_chats` and `tool_chats` from the tokenizer's chat templates.

@@ -62,6 +62,7 @@ StructuredOutput structured_output(const ResponseFormat& format) {
   if (format.kind == Kind::kJsonObject) output.kind = StructuredOutput::Kind::kJsonObject;
   if (format.kind == Kind::kJsonSchema) output.kind = StructuredOutput::Kind::kJsonSchema;
   if (format.kind == Kind::kPattern) output.kind = StructuredOutput::Kind::kPattern;
+  if (format.kind == Kind::kGrammar) output.kind = StructuredOutput::Kind::kGrammar;
   return output;
 }
 

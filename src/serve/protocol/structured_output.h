@@ -33,6 +33,7 @@ struct StructuredOutput {
     kJsonObject,  // any JSON object
     kJsonSchema,  // JSON that obeys `schema`
     kPattern,     // a text that the regular expression `pattern` matches fully
+    kGrammar,     // a text of the grammar `pattern`, which is GBNF
     kToolCalls,   // tool calls in the format `calls`
   };
   Kind kind = Kind::kText;

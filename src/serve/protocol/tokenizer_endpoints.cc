@@ -20,14 +20,20 @@ ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader
 }
 
 // Returns the tokens of llama.cpp's field "content" or of vLLM's field "prompt". For "content",
-// special tokens are added only if "add_special" is true.
+// special tokens are added only if "add_special" is true, and recognized in the text unless
+// "parse_special" is false.
 ApiResult<std::vector<TokenId>> tokens_of_text(const ServedModel& model, FieldReader& fields,
                                                std::optional<bool> add_special_tokens,
-                                               bool add_special) {
-  const bool is_content = fields.find("content") != nullptr;
-  const std::string text = fields.required_string(is_content ? "content" : "prompt");
+                                               bool add_special, bool parse_special) {
+  if (const Json* content = fields.find("content")) {
+    const auto mixed = mixed_text(*content);
+    if (!mixed) fields.add_mismatch("content", "a string, or an array of strings and token ids");
+    if (fields.problem().found()) return fields.problem().error();
+    return mixed_tokens(model, *mixed, "content", parse_special, add_special);
+  }
+  const std::string text = fields.required_string("prompt");
   if (fields.problem().found()) return fields.problem().error();
-  return text_prompt(model, text, is_content ? add_special : add_special_tokens.value_or(true));
+  return text_prompt(model, text, add_special_tokens.value_or(true));
 }
 
 // Returns the text of a token, or its bytes as numbers if it has only a part of a character, as
@@ -57,7 +63,9 @@ const RequestTable& tokenize_table() {
   static const RequestTable table = {{
       Field::string("model", kModelMeaning),
       Field::other("prompt", Json::object(), "The text to tokenize, as vLLM names it"),
-      Field::other("content", Json::object(), "The text to tokenize, as llama.cpp names it"),
+      Field::other(
+          "content", Json::object(),
+          "The text to tokenize, as llama.cpp names it; also an array of texts and token ids"),
       Field::other("messages", Json::object(),
                    "The messages of a chat to tokenize; all other fields of POST /apply-template "
                    "are allowed, too"),
@@ -66,6 +74,8 @@ const RequestTable& tokenize_table() {
                      "default true for a prompt and false for a chat"),
       Field::boolean("add_special", "Whether the tokenizer's special tokens are put before content")
           .by_default(false),
+      Field::boolean("parse_special", "Whether special tokens are recognized in content")
+          .by_default(true),
       Field::boolean("return_token_strs",
                      "Whether the response has the text of each token in token_strs")
           .by_default(false),
@@ -93,6 +103,7 @@ ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_v
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   const auto special = fields.boolean("add_special_tokens");
   const bool special_of_content = fields.boolean_or_default("add_special");
+  const bool parse_special = fields.boolean_or_default("parse_special");
   const bool texts = fields.boolean_or_default("return_token_strs");
   const bool pieces = fields.boolean_or_default("with_pieces");
   std::vector<TokenId> ids;
@@ -101,7 +112,7 @@ ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_v
     NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, chat, special.value_or(false)));
     ids = std::move(prompt.tokens);
   } else {
-    NMM_ASSIGN(ids, tokens_of_text(model, fields, special, special_of_content));
+    NMM_ASSIGN(ids, tokens_of_text(model, fields, special, special_of_content, parse_special));
   }
   Json answer = {{"count", ids.size()}, {"max_model_len", model.context_tokens}, {"tokens", ids}};
   if (pieces) answer["tokens"] = with_pieces(*model.tokenizer, ids);

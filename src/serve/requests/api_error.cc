@@ -33,6 +33,23 @@ const char* message_error_type(int status) {
   }
 }
 
+const char* llama_cpp_error_type(const ApiError& error) {
+  if (error.code == "context_length_exceeded") return "exceed_context_size_error";
+  switch (error.status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+    case 503:
+      return "unavailable_error";
+    default:
+      return error.status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
 }  // namespace
 
 ApiError invalid_request(std::string param, std::string message) {
@@ -149,6 +166,17 @@ std::string anthropic_error_json(const ApiError& error) {
 
 std::string ollama_error_json(const ApiError& error) {
   return dump_json({{"error", cut_message(error.message)}});
+}
+
+std::string llama_cpp_error_json(const ApiError& error) {
+  Json fields = {{"code", error.status},
+                 {"message", cut_message(error.message)},
+                 {"type", llama_cpp_error_type(error)}};
+  if (error.prompt_tokens > 0) {
+    fields["n_prompt_tokens"] = error.prompt_tokens;
+    fields["n_ctx"] = error.most_tokens + 1;
+  }
+  return dump_json({{"error", std::move(fields)}});
 }
 
 }  // namespace neuronmm::serve

@@ -1,6 +1,7 @@
 #pragma once
-// Errors that are returned to the clients of the server: the HTTP status and the fields of OpenAI's
-// and Anthropic's error objects. All functions that read requests return them as ApiResult.
+// Errors that are returned to the clients of the server: the HTTP status and the fields of
+// OpenAI's, Anthropic's and llama.cpp's error objects. All functions that read requests return them
+// as ApiResult.
 
 #include <cstdint>
 #include <exception>
@@ -61,5 +62,8 @@ std::string openai_error_json(const ApiError& error);
 std::string anthropic_error_json(const ApiError& error);
 // Returns the error object of Ollama's protocol: {"error": "message"}
 std::string ollama_error_json(const ApiError& error);
+// Returns the error object of llama.cpp's own endpoints: {"error": {"code", "message", "type"}}.
+// The code is the HTTP status.
+std::string llama_cpp_error_json(const ApiError& error);
 
 }  // namespace neuronmm::serve

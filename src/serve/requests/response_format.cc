@@ -8,6 +8,12 @@ namespace {
 
 using Kind = ResponseFormat::Kind;
 
+// The names of llama.cpp, older versions of vLLM, and SGLang.
+constexpr const char* kGrammarFields[] = {"grammar", "guided_grammar", "ebnf"};
+constexpr const char* kGrammarMeaning =
+    "Grammar in GBNF, the language of llama.cpp. The answer is a text of its rule root. An empty "
+    "text has no effect";
+
 // Reads a JSON schema, or a text that contains one.
 ResponseFormat read_schema(FieldReader& fields, const char* key) {
   const Json* value = fields.find(key);
@@ -30,6 +36,13 @@ ResponseFormat read_pattern(FieldReader& fields, const char* key) {
   auto pattern = fields.string(key);
   if (!pattern) return {};
   return {.kind = Kind::kPattern, .pattern = *std::move(pattern), .param = fields.path(key)};
+}
+
+// Reads a grammar. llama.cpp's clients send an empty text if they want none.
+ResponseFormat read_grammar(FieldReader& fields, const char* key) {
+  auto grammar = fields.string(key);
+  if (!grammar || grammar->empty()) return {};
+  return {.kind = Kind::kGrammar, .pattern = *std::move(grammar), .param = fields.path(key)};
 }
 
 std::string pattern_of(std::string_view text) {
@@ -102,6 +115,7 @@ ResponseFormat read_structured_outputs(FieldReader& fields) {
   format.add("json", read_schema(reader, "json"));
   format.add("regex", read_pattern(reader, "regex"));
   format.add("choice", read_choice(reader, "choice"));
+  format.add("grammar", read_grammar(reader, "grammar"));
   if (reader.boolean_or_default("json_object"))
     format.add("json_object",
                {.kind = Kind::kJsonObject, .param = "structured_outputs.json_object"});
@@ -124,7 +138,7 @@ std::vector<RequestField> response_format_fields() {
            Field::other("choice", choice, "Texts, of which the answer must be one"),
            Field::boolean("json_object", "Whether the answer must be a JSON object")
                .by_default(false),
-           Field::not_supported("grammar", "expected json, regex or choice instead"),
+           Field::string("grammar", kGrammarMeaning),
            Field::not_supported("structural_tag", "expected json, regex or choice instead")},
           "Format that the answer must have, as newer versions of vLLM write it. At most one of "
           "its fields may be used"),
@@ -136,6 +150,8 @@ std::vector<RequestField> response_format_fields() {
       Field::other("guided_choice", choice, "Texts, of which the answer must be one"),
       Field::other("json_schema", schema, "Another name of guided_json, as llama.cpp writes it"),
   };
+  for (const char* name : kGrammarFields) fields.push_back(Field::string(name, kGrammarMeaning));
+  return fields;
 }
 
 ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
@@ -162,6 +178,7 @@ ResponseFormat read_response_format(FieldReader& fields) {
   for (const char* key : {"guided_regex", "regex"}) format.add(key, read_pattern(fields, key));
   format.add("guided_choice", read_choice(fields, "guided_choice"));
   format.add("json_schema", read_schema(fields, "json_schema"));
+  for (const char* key : kGrammarFields) format.add(key, read_grammar(fields, key));
   return format.take();
 }
 

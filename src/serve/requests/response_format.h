@@ -1,7 +1,7 @@
 #pragma once
 // Reads the output format that a request demands, in any of the forms that clients use: OpenAI's
-// response_format, vLLM's structured_outputs and guided_*, llama.cpp's json_schema. The readers of
-// requests use it. Errors are recorded in the RequestProblem of the request.
+// response_format, vLLM's structured_outputs and guided_*, llama.cpp's json_schema and grammar. The
+// readers of requests use it. Errors are recorded in the RequestProblem of the request.
 
 #include <string>
 #include <vector>
@@ -17,6 +17,7 @@ struct ResponseFormat {
     kJsonObject,  // any JSON object
     kJsonSchema,  // JSON that obeys `schema`
     kPattern,     // a text that the regular expression `pattern` matches fully
+    kGrammar,     // a text of the grammar `pattern`, which is GBNF
   };
   Kind kind = Kind::kText;
   Json schema = {};

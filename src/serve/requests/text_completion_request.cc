@@ -79,7 +79,9 @@ std::vector<RequestField> text_completion_fields() {
                      "and of this many of the likeliest tokens at its place. With echo, also those "
                      "of the prompt. By default none"),
       Field::integer("best_of", 1, kMostChoices, "Number of candidates. It must be equal to n"),
-      Field::not_supported("suffix", "this model does not write between two texts"),
+      Field::string("suffix",
+                    "The text that follows the answer, which fills the place between prompt and "
+                    "suffix. Only models with tokens for that can do so. By default there is none"),
   };
 }
 
@@ -99,6 +101,9 @@ TextCompletionRequest read_text_completion_request(FieldReader& fields) {
   parameters.n = fields.integer_or_default("n");
   parameters.logprobs = fields.integer("logprobs");
   parameters.max_tokens = fields.integer("max_tokens");
+  request.suffix = fields.string("suffix").value_or("");
+  if (parameters.echo && !request.suffix.empty())
+    fields.add_error("echo", "expected false beside \"suffix\"");
   if (const auto best_of = fields.integer("best_of"); best_of && *best_of != parameters.n)
     fields.add_error("best_of", "not supported: expected the same as \"n\" or nothing");
   if (std::ssize(request.prompts) * parameters.n > kMostAnswers)

@@ -18,6 +18,7 @@ struct TextCompletionRequest {
   // `max_tokens` is 16 if the client gives no limit.
   GenerationParameters parameters;
   std::vector<TextOrTokens> prompts;  // at least one
+  std::string suffix;  // the text after the place that the answer fills; empty if there is none
 };
 
 // Limits for one request: the number of prompts, and the number of answers (prompts times n).

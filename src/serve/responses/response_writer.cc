@@ -17,6 +17,7 @@ class ResponseWriter::PromptListener : public Listener {
     const std::lock_guard lock(writer_->mutex_);
     writer_->counts_.cached += usage.cached_tokens;
     if (!std::exchange(writer_->started_, true)) writer_->on_first_start();
+    if (!writer_->closed_) writer_->add_start(prompt_, usage);
   }
   void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override {
     const std::lock_guard lock(writer_->mutex_);

@@ -62,6 +62,8 @@ class ResponseWriter {
   virtual void add_embedding(size_t /*prompt*/, std::vector<float>&&) {}
   // Called when the first prompt has left the queue and is about to be computed.
   virtual void on_first_start() {}
+  // Called when the computation of a prompt begins.
+  virtual void add_start(size_t, const PromptUsage&) {}
   // Sends the rest of a stream, or the whole response, after all answers have ended.
   virtual void send_rest() = 0;
   // Returns the body of a response without a stream that ends with an error.

@@ -107,6 +107,61 @@ TEST_F(HttpTest, ModelIsListedUnderItsName) {
   EXPECT_EQ(TestJson::parse(client.get("/v1/models/").body), all);
 }
 
+TEST_F(HttpTest, LlamaCppsEndpointsAnswerInItsForm) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"prompt", "Once upon a time"},
+                   {"n_predict", 6},
+                   {"temperature", 0},
+                   {"grammar", "root ::= ([a-z ] | <[5]>)+"}};
+  const TestJson whole = TestJson::parse(client.post("/completion", body.dump()).body);
+  EXPECT_EQ(whole["stop_type"], "limit");
+  EXPECT_EQ(whole["tokens_predicted"], 6);
+  EXPECT_EQ(TestJson::parse(client.post("/completions", body.dump()).body)["content"],
+            whole["content"]);
+  body["stream"] = true;
+  const HttpResponse streamed = client.post("/completion", body.dump());
+  EXPECT_EQ(streamed.header("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_TRUE(streamed.body.starts_with("data: {\"index\":0,\"content\":"));
+  EXPECT_EQ(streamed.body.find("[DONE]"), std::string::npos);
+  const TestJson props = TestJson::parse(client.get("/props").body);
+  EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 512);
+  EXPECT_EQ(TestJson::parse(client.get("/slots").body)[0]["is_processing"], false);
+  EXPECT_EQ(client.get("/lora-adapters").body, "[]");
+  EXPECT_EQ(TestJson::parse(client.get("/models").body)["data"][0]["meta"]["n_vocab"], 2048);
+  const std::pair<const char*, const char*> wrong[] = {
+      {"/completion", R"({"prompt": 5})"},
+      {"/completion", R"({"prompt": "a", "grammar": "root ::= root"})"},
+      {"/completion", "{"},
+      {"/infill", R"({"input_prefix": "a", "input_suffix": "b"})"}};
+  for (const auto& [path, text] : wrong) {
+    const HttpResponse refused = client.post(path, text);
+    EXPECT_EQ(refused.status, 400) << text;
+    const TestJson error = TestJson::parse(refused.body)["error"];
+    EXPECT_EQ(error["code"], 400) << text;
+    EXPECT_EQ(error["type"], "invalid_request_error") << text;
+    EXPECT_FALSE(error.contains("param")) << text;
+  }
+  EXPECT_EQ(TestJson::parse(client.get("/completion").body)["error"]["code"], 405);
+}
+
+TEST_F(HttpTest, GrammarsHoldOnEveryPath) {
+  start();
+  HttpClient client(port());
+  const std::string grammar = "root ::= \"Moves:\" (\" \" [a-h] [1-8]){2}";
+  TestJson chat = {{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"grammar", grammar}};
+  const TestJson answer =
+      TestJson::parse(client.post("/v1/chat/completions", chat.dump()).body)["choices"][0];
+  EXPECT_EQ(answer["finish_reason"], "stop");
+  const std::string text = answer["message"]["content"];
+  EXPECT_TRUE(text.starts_with("Moves: ") && text.size() == 12) << text;
+  chat["grammar"] = "root ::= a\na ::= a \"x\" | \"y\"";
+  const TestJson error = error_of(client.post("/v1/chat/completions", chat.dump()));
+  EXPECT_EQ(error["param"], "grammar");
+  EXPECT_EQ(error["message"],
+            "grammar: line 2: the rule a may begin with itself (left recursion: a, a)");
+}
+
 TEST_F(HttpTest, EmptyLinesBeforeARequestAreSkipped) {
   start();
   HttpClient client(port());
@@ -125,6 +180,7 @@ TEST_F(HttpTest, PathsMayOmitV1AndMayContainTheServersAddress) {
   EXPECT_EQ(client.post("/completions", completion(2, false)).status, 200);
   EXPECT_EQ(client.post("//v1/completions/", completion(2, false)).status, 200);
   EXPECT_EQ(client.get("/v1/v1/models").status, 404);
+  EXPECT_EQ(client.get("/v1/health").body, client.get("/health").body);
 }
 
 TEST_F(HttpTest, AnswerMatchesTheWholePattern) {

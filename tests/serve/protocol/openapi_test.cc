@@ -11,6 +11,7 @@
 
 #include "serve/grammar/schema_validator.h"
 #include "serve/protocol/fake_server.h"
+#include "serve/protocol/llama_cpp_completion.h"
 #include "serve/protocol/ollama_generation.h"
 #include "serve/protocol/ollama_models.h"
 #include "serve/protocol/prepared_embedding.h"
@@ -18,6 +19,7 @@
 #include "serve/requests/chat_request.h"
 #include "serve/requests/embedding_request.h"
 #include "serve/requests/foreign_fields.h"
+#include "serve/requests/llama_cpp_request.h"
 #include "serve/requests/ollama_request.h"
 #include "serve/requests/responses_api_request.h"
 #include "serve/requests/text_completion_request.h"
@@ -148,9 +150,9 @@ std::vector<Json> variations(const Json& example, const Names& names) {
 bool is_said_in_words(const std::string& message) {
   for (const char* words :
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
-        "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
+        "a JSON schema", "malformed JSON", "false beside", "the same as \"n\"",
         "beside a call that must be made", "expected one shape", "an integer of more than 64 bits",
-        "token ids below"}) {
+        "token ids below", "or a text and a number or false", "names out of penalties"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;
@@ -290,6 +292,16 @@ TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
                        {Json::parse(R"({"prompt": [[1, 2], [3]], "echo": true, "stream": true})"),
                         Json::parse(R"({"prompt": ["a", "b"], "echo": true, "logprobs": 3})")},
                        parse_text_completion_request);
+  expect_same_verdicts(
+      "LlamaCppCompletionRequest",
+      {Json::parse(R"({"prompt": [[1, "a"], {"prompt_string": "b"}], "n_predict": 4, "stream": true,
+        "response_fields": ["content"]})")},
+      parse_llama_cpp_completion, Fields::kOfExample);
+  expect_same_verdicts(
+      "LlamaCppInfillRequest",
+      {Json::parse(R"({"input_prefix": "x", "input_suffix": ["y", 1], "input_extra": [
+        {"filename": "f", "text": "t"}], "prompt": "p", "n_cmpl": 2})")},
+      parse_llama_cpp_infill, Fields::kOfExample);
   const ServedFolder folder;
   const auto by = [&](auto answer) {
     return [&folder, answer](const std::string& body) { return answer(folder.model, body); };
@@ -375,6 +387,10 @@ std::vector<DescribedRequest> described_requests(const ServedModel& model) {
       described("CountTokensRequest", anthropic_prompt_table(), prompt, by(count_tokens_response)),
       described("CompletionRequest", text_completion_table(), R"({"prompt": "x"})",
                 parse_text_completion_request),
+      described("LlamaCppCompletionRequest", llama_cpp_completion_table(), R"({"prompt": "x"})",
+                parse_llama_cpp_completion),
+      described("LlamaCppInfillRequest", llama_cpp_infill_table(),
+                R"({"input_prefix": "x", "input_suffix": "y"})", parse_llama_cpp_infill),
       described("TokenizeRequest", tokenize_table(), R"({"prompt": "x"})", by(tokenize_response)),
       described("DetokenizeRequest", detokenize_table(), R"({"tokens": [1]})",
                 by(detokenize_response)),
@@ -527,6 +543,18 @@ TEST(OpenApi, AnswersMatchTheDescription) {
   EXPECT_GT(streamed.sink->events.size(), 10u);
   for (const std::string& event : streamed.sink->events)
     expect_answer("MessagesEvent", Json::parse(event.substr(event.find("data: ") + 6)));
+  const Json prompt = Json::parse(R"({"prompt": "ab", "n_probs": 2, "return_tokens": true})");
+  expect_answer(
+      "LlamaCppAnswer",
+      exchange_by(prepare_llama_cpp_completion, folder.model, prompt, {says("a story")}).body());
+  Json parts = prompt;
+  parts.update({{"stream", true}, {"return_progress", true}, {"timings_per_token", true}});
+  const auto told =
+      exchange_by(prepare_llama_cpp_completion, folder.model, parts, {says("a story")});
+  EXPECT_GT(told.sink->events.size(), 5u);
+  for (const std::string& event : told.sink->events)
+    expect_answer("LlamaCppPart", Json::parse(event.substr(event.find("data: ") + 6)));
+  expect_answer("LlamaCppError", Json::parse(llama_cpp_error_json(prompt_too_long("p", 9, 8))));
   expect_answer("MessagesError", Json::parse(anthropic_error_json(queue_full("full", 1))));
   expect_answer("Error", Json::parse(openai_error_json(queue_full("full", 1))));
   expect_answer("Models", Json::parse(models_json(ServedFolder().model)));

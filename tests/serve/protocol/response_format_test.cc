@@ -47,8 +47,19 @@ TEST(ResponseFormats, FieldsThatDemandAnyObject) {
 
 TEST(ResponseFormats, FieldsThatAllowAnyText) {
   for (const char* body : {"{}", R"({"response_format": {"type": "text"}})",
-                           R"({"structured_outputs": {"json_object": false, "grammar": null}})"})
+                           R"({"structured_outputs": {"json_object": false, "grammar": null}})",
+                           R"({"grammar": "", "json_schema": null})"})
     EXPECT_EQ(read(body).kind, ResponseFormat::Kind::kText) << body;
+}
+
+TEST(ResponseFormats, GrammarIsReadEquallyFromEveryField) {
+  for (const char* body :
+       {R"({"grammar": "root ::= [a]"})", R"({"guided_grammar": "root ::= [a]"})",
+        R"({"ebnf": "root ::= [a]"})", R"({"structured_outputs": {"grammar": "root ::= [a]"}})"}) {
+    const ResponseFormat format = read(body);
+    EXPECT_EQ(format.kind, ResponseFormat::Kind::kGrammar) << body;
+    EXPECT_EQ(format.pattern, "root ::= [a]") << body;
+  }
 }
 
 TEST(ResponseFormats, PatternsAndChoicesBecomePatterns) {

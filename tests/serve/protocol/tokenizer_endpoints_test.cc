@@ -49,6 +49,14 @@ TEST(TokenRequests, TokenizeInLlamaCppsFormat) {
   EXPECT_NE(tokenized(R"({"content": "ab"})"), special);
   EXPECT_EQ(tokenized(R"({"content": "ab"})"),
             tokenized(R"({"prompt": "ab", "add_special_tokens": false})"));
+  const auto of_bytes = [&](const char* body) {
+    return Json::parse(text_of(tokenize_response(folder.model, body)))["tokens"].dump();
+  };
+  EXPECT_EQ(of_bytes(R"({"content": "a<|end|>"})"), "[97,257]");
+  EXPECT_EQ(of_bytes(R"({"content": ["a", 7, "b"]})"), "[97,7,98]");
+  EXPECT_EQ(of_bytes(R"({"content": "<|", "parse_special": false})"), "[60,124]");
+  EXPECT_EQ(of_bytes(R"({"content": "|<|end|>", "parse_special": false})"),
+            "[124,60,124,101,110,100,124,62]");
 }
 
 TEST(TokenRequests, Detokenize) {
@@ -93,12 +101,17 @@ TEST(TokenRequests, ErrorsNameTheFieldAndTheFault) {
 }
 
 TEST(Listings, NameTheModel) {
-  const ServedFolder folder;
+  ServedFolder folder;
+  folder.model.sizes = {8192, 64, 1000, 2000};
+  const std::string sizes = R"("meta":{"vocab_type":2,"n_vocab":259,"n_ctx":4096,)"
+                            R"("n_ctx_train":8192,"n_embd":64,"n_params":1000,"size":2000}})";
   EXPECT_EQ(models_json(folder.model),
             R"({"object":"list","data":[{"id":"small","object":"model","created":1700000000,)"
-            R"("owned_by":"neuronmm","root":"small","parent":null,"max_model_len":4096},{"id":)"
-            R"("alias","object":"model","created":1700000000,"owned_by":"neuronmm","root":"small",)"
-            R"("parent":null,"max_model_len":4096}]})");
+            R"("owned_by":"neuronmm","root":"small","parent":null,"max_model_len":4096,)" +
+                sizes +
+                R"(,{"id":"alias","object":"model","created":1700000000,"owned_by":"neuronmm",)"
+                R"("root":"small","parent":null,"max_model_len":4096,)" +
+                sizes + "]}");
   EXPECT_EQ(version_json("0.2.0"), R"({"version":"0.2.0"})");
 }
 

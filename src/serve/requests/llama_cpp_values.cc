@@ -1,0 +1,144 @@
+#include "serve/requests/llama_cpp_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr size_t kMostTextBiases = 10'000;
+
+// The names of samplers in requests, and the name by which llama.cpp's answers call each. The last
+// ones were removed from llama.cpp, and clients still send them.
+constexpr std::pair<std::string_view, const char*> kSamplers[] = {{"penalties", "penalties"},
+                                                                  {"dry", "dry"},
+                                                                  {"top_n_sigma", "top_n_sigma"},
+                                                                  {"top-n-sigma", "top_n_sigma"},
+                                                                  {"top_k", "top_k"},
+                                                                  {"top-k", "top_k"},
+                                                                  {"typ_p", "typ_p"},
+                                                                  {"typ-p", "typ_p"},
+                                                                  {"typical_p", "typ_p"},
+                                                                  {"typical-p", "typ_p"},
+                                                                  {"typical", "typ_p"},
+                                                                  {"typ", "typ_p"},
+                                                                  {"top_p", "top_p"},
+                                                                  {"top-p", "top_p"},
+                                                                  {"nucleus", "top_p"},
+                                                                  {"min_p", "min_p"},
+                                                                  {"min-p", "min_p"},
+                                                                  {"xtc", "xtc"},
+                                                                  {"temperature", "temperature"},
+                                                                  {"temp", "temperature"},
+                                                                  {"infill", "infill"},
+                                                                  {"adaptive_p", "adaptive_p"},
+                                                                  {"tfs_z", ""},
+                                                                  {"tfs-z", ""},
+                                                                  {"tfs", ""},
+                                                                  {"adaptive-p", "adaptive_p"}};
+// The letters that stand for samplers if the field is one text.
+constexpr std::pair<char, const char*> kSamplerLetters[] = {
+    {'e', "penalties"},   {'d', "dry"},    {'s', "top_n_sigma"}, {'k', "top_k"},
+    {'y', "typ_p"},       {'p', "top_p"},  {'m', "min_p"},       {'x', "xtc"},
+    {'t', "temperature"}, {'i', "infill"}, {'a', "adaptive_p"}};
+
+std::optional<TokenId> llama_token_id(const Json& value) {
+  const auto number = as_integer(value);
+  const bool good = number && *number >= 0 && *number <= std::numeric_limits<TokenId>::max();
+  return good ? std::optional(static_cast<TokenId>(*number)) : std::nullopt;
+}
+
+// Returns the id that a key of an object writes with digits.
+std::optional<TokenId> id_in_key(std::string_view key) {
+  TokenId id = 0;
+  const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), id);
+  const bool good = problem == std::errc() && end == key.data() + key.size() && id >= 0;
+  return good && !key.starts_with('-') ? std::optional(id) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<MixedText> mixed_text(const Json& value) {
+  if (value.is_string()) return MixedText{value.get<std::string>()};
+  if (!value.is_array()) return std::nullopt;
+  MixedText mixed;
+  for (const Json& part : value) {
+    const auto id = llama_token_id(part);
+    if (!id && !part.is_string()) return std::nullopt;
+    if (id) mixed.emplace_back(*id);
+    if (!id) mixed.emplace_back(part.get<std::string>());
+  }
+  return mixed;
+}
+
+std::vector<TextBias> read_text_biases(const Json& value, FieldReader& fields) {
+  std::vector<TextBias> biases;
+  const auto add = [&](std::variant<std::string, TokenId> token, const Json& bias) {
+    const bool forbids = bias.is_boolean() && !bias.get<bool>();
+    if (!forbids && !bias.is_number()) return false;
+    const double number = forbids ? kForbiddingBias : bias.get<double>();
+    biases.push_back({std::move(token), std::max(number, kForbiddingBias)});
+    return std::abs(number) <= -kForbiddingBias;
+  };
+  bool good = value.is_null() || value.is_array() || value.is_object();
+  for (const auto& item : value.items()) {
+    const Json& pair = item.value();
+    if (value.is_object()) {
+      const auto id = id_in_key(item.key());
+      good = good && (id ? add(*id, pair) : add(item.key(), pair));
+      continue;
+    }
+    good = good && pair.is_array() && pair.size() == 2;
+    if (!good) break;
+    const auto id = llama_token_id(pair[0]);
+    good = (id || pair[0].is_string()) &&
+           (id ? add(*id, pair[1]) : add(pair[0].get<std::string>(), pair[1]));
+  }
+  if (!good || biases.size() > kMostTextBiases)
+    fields.add_error(
+        "logit_bias",
+        fmt::format("expected at most {} pairs of a token id or a text and a number or "
+                    "false, such as [[15043, -1.0], [\"Hello\", false]], found {}",
+                    kMostTextBiases, describe(value)));
+  return biases;
+}
+
+std::vector<std::string> read_text_list(FieldReader& fields, const char* key, size_t most) {
+  const Json* list = fields.array(key);
+  if (list == nullptr) return {};
+  const auto is_text = [](const Json& text) { return text.is_string(); };
+  if (list->size() > most || !std::ranges::all_of(*list, is_text)) {
+    fields.add_mismatch(key, fmt::format("an array of at most {} strings", most));
+    return {};
+  }
+  return list->get<std::vector<std::string>>();
+}
+
+std::optional<std::vector<std::string>> read_samplers(FieldReader& fields) {
+  const Json* value = fields.find("samplers");
+  if (value == nullptr) return std::nullopt;
+  std::vector<std::string> samplers;
+  const auto add = [&](const auto& names, const auto& name) {
+    const auto found = std::ranges::find(names, name, [](const auto& pair) { return pair.first; });
+    if (found != std::end(names) && *found->second != '\0') samplers.emplace_back(found->second);
+    return found != std::end(names);
+  };
+  bool good = true;
+  if (value->is_string()) {
+    for (const char letter : value->get_ref<const std::string&>())
+      good = good && samplers.size() < kMostSamplers && add(kSamplerLetters, letter);
+  } else {
+    for (const std::string& name : read_text_list(fields, "samplers", kMostSamplers))
+      good = good && add(kSamplers, name);
+  }
+  if (!good)
+    fields.add_mismatch("samplers",
+                        "names out of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, "
+                        "xtc, temperature and infill, or their letters edskypmxti");
+  return samplers;
+}
+
+}  // namespace neuronmm::serve
