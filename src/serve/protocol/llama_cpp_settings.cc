@@ -29,8 +29,11 @@ void turn_off_others(const std::vector<std::string>& samplers, GenerationParamet
   if (!has("top_k")) fields.top_k = 0;
   if (!has("top_p")) fields.top_p = 1.0;
   if (!has("min_p")) fields.min_p = 0.0;
+  if (!has("typ_p")) fields.typical_p = 1.0;
+  if (!has("xtc")) fields.xtc_probability = 0.0;
+  if (!has("dry")) fields.dry.multiplier = 0.0;
   if (has("penalties")) return;
-  fields.repetition_penalty = 1.0;
+  fields.repetition_penalty = fields.repeat_penalty = 1.0;
   fields.presence_penalty = fields.frequency_penalty = 0.0;
 }
 
@@ -66,19 +69,19 @@ Json llama_cpp_settings_json(const ServedModel& model, const LlamaCppRequest& re
           {"top_k", sampling.top_k},
           {"top_p", sampling.top_p},
           {"min_p", sampling.min_p},
-          {"repeat_penalty", sampling.repetition_penalty},
+          {"repeat_penalty", sampling.repeat_penalty},
           {"presence_penalty", sampling.presence_penalty},
           {"frequency_penalty", sampling.frequency_penalty},
-          {"repeat_last_n", 64},
-          {"typical_p", 1.0},
+          {"repeat_last_n", sampling.repeat_last_n},
+          {"typical_p", sampling.typical_p},
           {"top_n_sigma", -1.0},
-          {"xtc_probability", 0.0},
-          {"xtc_threshold", 0.1},
-          {"dry_multiplier", 0.0},
-          {"dry_base", 1.75},
-          {"dry_allowed_length", 2},
-          {"dry_penalty_last_n", 64},
-          {"dry_sequence_breakers", {"\n", ":", "\"", "*"}},
+          {"xtc_probability", sampling.xtc_probability},
+          {"xtc_threshold", sampling.xtc_threshold},
+          {"dry_multiplier", sampling.dry.multiplier},
+          {"dry_base", sampling.dry.base},
+          {"dry_allowed_length", sampling.dry.allowed_length},
+          {"dry_penalty_last_n", sampling.dry.last_n},
+          {"dry_sequence_breakers", fields.dry_sequence_breakers},
           {"dynatemp_range", 0.0},
           {"dynatemp_exponent", 1.0},
           {"mirostat", 0},

@@ -1,11 +1,23 @@
 #include "serve/protocol/ollama_generation.h"
 
+#include "serve/protocol/infill.h"
 #include "serve/protocol/prepared_parts.h"
 #include "serve/requests/ollama_request.h"
 #include "serve/responses/ollama_writer.h"
 
 namespace neuronmm::serve {
 namespace {
+
+// The values of options that neither the request nor the model's folder gives. Documented: Ollama's
+// docs/modelfile.mdx.
+constexpr double kTemperature = 0.8, kTopP = 0.9;
+constexpr int64_t kTopK = 40;
+
+void fill_ollama_defaults(const io::GenerationConfig& generation, GenerationParameters& fields) {
+  if (!fields.temperature && !generation.temperature) fields.temperature = kTemperature;
+  if (!fields.top_k && !generation.top_k) fields.top_k = kTopK;
+  if (!fields.top_p && !generation.top_p) fields.top_p = kTopP;
+}
 
 // Sends a whole response, for a request that needs no engine.
 PreparedGeneration answered(const GenerationContext& context, const OllamaRequest& request,
@@ -103,9 +115,22 @@ struct OllamaPrompt {
   std::vector<TokenId> tokens;
   std::string text;
   Thinking thinking = Thinking::kNone;
+  std::vector<TokenId> stops = {};  // in addition to those of the model
 };
 
+// Returns the prompt for the middle between request.raw_prompt and request.suffix.
+ApiResult<OllamaPrompt> middle_prompt(const ServedModel& model, const OllamaRequest& request) {
+  NMM_ASSIGN(InfillTokens marks, find_infill_tokens(model, "suffix"));
+  NMM_ASSIGN(std::vector<TokenId> prefix, code_tokens(model, *request.raw_prompt, "prompt"));
+  NMM_ASSIGN(std::vector<TokenId> tokens,
+             infill_prompt(model, marks, std::move(prefix), request.suffix,
+                           request.chat.parameters.max_tokens));
+  std::string text = model.tokenizer->decode(tokens);
+  return OllamaPrompt{std::move(tokens), std::move(text), Thinking::kNone, std::move(marks.stops)};
+}
+
 ApiResult<OllamaPrompt> prompt_of(const ServedModel& model, const OllamaRequest& request) {
+  if (!request.suffix.empty()) return middle_prompt(model, request);
   if (request.raw_prompt) {
     NMM_ASSIGN(std::vector<TokenId> tokens, text_prompt(model, *request.raw_prompt, true));
     return OllamaPrompt{std::move(tokens), *request.raw_prompt, Thinking::kNone};
@@ -138,6 +163,8 @@ ApiResult<PreparedGeneration> prepare(const ServedModel& model, const OllamaRequ
   const bool raw = request.raw_prompt.has_value();
   NMM_ASSIGN(Request submission,
              engine_request(model, fields, prompt.tokens, !raw, context.random));
+  submission.stop_tokens.insert(submission.stop_tokens.end(), prompt.stops.begin(),
+                                prompt.stops.end());
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.chat);
   ChatOutputSettings output;
   output.continues_message = raw;
@@ -167,14 +194,16 @@ ApiResult<bool> check_ollama_model(const ServedModel& model, std::string_view na
 
 ApiResult<PreparedGeneration> prepare_ollama_chat(const ServedModel& model, std::string_view body,
                                                   const GenerationContext& context) {
-  NMM_ASSIGN(const OllamaRequest request, parse_ollama_chat(body));
+  NMM_ASSIGN(OllamaRequest request, parse_ollama_chat(body));
+  fill_ollama_defaults(model.generation, request.chat.parameters);
   return prepare(model, request, OllamaForm::kChat, context);
 }
 
 ApiResult<PreparedGeneration> prepare_ollama_generate(const ServedModel& model,
                                                       std::string_view body,
                                                       const GenerationContext& context) {
-  NMM_ASSIGN(const OllamaRequest request, parse_ollama_generate(body));
+  NMM_ASSIGN(OllamaRequest request, parse_ollama_generate(body));
+  fill_ollama_defaults(model.generation, request.chat.parameters);
   return prepare(model, request, OllamaForm::kGenerate, context);
 }
 

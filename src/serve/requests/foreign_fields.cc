@@ -134,8 +134,7 @@ std::vector<Row> other_prompts() {
 
 // Returns fields about the form of the answer.
 std::vector<Row> other_forms() {
-  std::vector<Row> fields = refused({"guided_grammar", "grammar", "grammar_string", "ebnf"},
-                                    "expected response_format or structured_outputs instead");
+  std::vector<Row> fields = refused({"grammar_string"}, "expected grammar instead");
   append(fields, refused({"grammar_lazy", "grammar_triggers", "grammar_retain_state",
                           "preserved_tokens", "guided_whitespace_pattern", "structural_tag"},
                          kUnknownHow));

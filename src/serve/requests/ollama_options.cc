@@ -14,31 +14,35 @@ struct OffValue {
   const char* name;
   double value;
 };
-constexpr std::array kUnsupported = {OffValue{"typical_p", 1.0}, OffValue{"tfs_z", 1.0},
-                                     OffValue{"mirostat", 0.0}};
+constexpr std::array kUnsupported = {OffValue{"tfs_z", 1.0}, OffValue{"mirostat", 0.0}};
 
 std::vector<RequestField> sampling_options() {
   using Field = RequestField;
   return {
       Field::number("temperature", 0.0, 100.0,
                     "Divides the logits before a token is drawn; 0 always takes the likeliest "
-                    "token. By default that of the model's generation_config.json, else 1"),
+                    "token. By default that of the model's generation_config.json, else 0.8"),
       Field::integer("top_k", -1, kMostCount,
                      "Draws only from this many likeliest tokens; -1 and 0 are no limit. By "
-                     "default that of the model's generation_config.json, else no limit"),
+                     "default that of the model's generation_config.json, else 40"),
       Field::number("top_p", 0.0, 1.0,
                     "Draws only from the likeliest tokens whose probabilities add up to this. By "
-                    "default that of the model's generation_config.json, else 1"),
+                    "default that of the model's generation_config.json, else 0.9"),
       Field::number("min_p", 0.0, 1.0,
                     "Leaves out tokens whose probability is less than this share of the "
                     "likeliest token's. By default that of the model's generation_config.json, "
                     "else 0"),
-      Field::number("repeat_penalty", 0.01, 100.0,
-                    "Makes tokens of the prompt and the answer less likely if above 1. By default "
-                    "that of the model's generation_config.json, else 1"),
+      Field::number(
+          "repeat_penalty", 0.01, 100.0,
+          "Makes the last repeat_last_n tokens of the prompt and the answer less likely if "
+          "above 1. By default the model's repetition_penalty for all tokens, else 1"),
       Field::integer("repeat_last_n", -1, kMostCount,
-                     "How many last tokens repeat_penalty looks at: -1 for all, or 0 for none. "
-                     "Other values are accepted only without a repeat_penalty"),
+                     "How many last tokens repeat_penalty looks at; -1 means all, and 0 none")
+          .by_default(64),
+      Field::number("typical_p", 0.0, 1.0,
+                    "Draws only from the tokens whose information is nearest to its expectation, "
+                    "until their probabilities add up to this; 1 is no limit")
+          .by_default(1.0),
       Field::number("presence_penalty", -kMostPenalty, kMostPenalty,
                     "Subtracted from the logit of every token that the answer already has")
           .by_default(0.0),
@@ -96,14 +100,10 @@ const RequestTable& options_table() {
 }
 
 void read_repeat_penalty(FieldReader& options, GenerationParameters& parameters) {
-  parameters.repetition_penalty = options.number("repeat_penalty");
-  const auto last = options.integer("repeat_last_n");
+  parameters.repeat_penalty = options.number("repeat_penalty");
+  parameters.repeat_last_n = options.integer_or_default("repeat_last_n");
   const auto newlines = options.boolean("penalize_newline");
-  if (last == 0) parameters.repetition_penalty = 1.0;
-  const bool penalizes = parameters.repetition_penalty.value_or(1.0) != 1.0;
-  if (penalizes && last.value_or(-1) != -1)
-    options.add_mismatch("repeat_last_n",
-                         "-1 or 0 beside a repeat_penalty, which looks at all tokens");
+  const bool penalizes = parameters.repeat_penalty.value_or(1.0) != 1.0;
   if (penalizes && !newlines.value_or(true))
     options.add_mismatch("penalize_newline", "true beside a repeat_penalty");
 }
@@ -149,6 +149,7 @@ void read_ollama_options(FieldReader& fields, GenerationParameters& parameters) 
   if (parameters.top_k == -1) parameters.top_k = 0;
   parameters.top_p = options->number("top_p");
   parameters.min_p = options->number("min_p");
+  parameters.typical_p = options->number_or_default("typical_p");
   read_repeat_penalty(*options, parameters);
   parameters.presence_penalty = options->number_or_default("presence_penalty");
   parameters.frequency_penalty = options->number_or_default("frequency_penalty");

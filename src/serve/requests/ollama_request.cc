@@ -57,6 +57,14 @@ void read_ollama_prompt(FieldReader& fields, OllamaRequest& request) {
   const std::string system = fields.string("system").value_or("");
   request.context = fields.token_ids("context");
   request.empty = prompt.empty();
+  request.suffix = fields.string("suffix").value_or("");
+  if (!request.suffix.empty()) {
+    if (!system.empty() || !request.context.empty())
+      fields.add_error("suffix", "expected no system and no context beside it");
+    request.raw_prompt = prompt;
+    request.empty = false;
+    return;
+  }
   if (fields.boolean_or_default("raw")) {
     if (!system.empty() || !request.context.empty())
       fields.add_error("raw", "expected no system and no context beside it");
@@ -112,7 +120,9 @@ std::vector<RequestField> generate_fields() {
       Field::token_ids("context",
                        "The field context of an earlier response, which this prompt "
                        "continues"),
-      Field::not_supported("suffix", "this server does not know how to fill in text here"),
+      Field::string("suffix",
+                    "The text that follows the answer, which fills the place between prompt and "
+                    "suffix. Only models with tokens for that can do so"),
       Field::not_supported("template", "the template is the model's own"),
       Field::not_supported("images", "this model reads text"),
   };

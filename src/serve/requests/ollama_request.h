@@ -15,8 +15,9 @@ namespace neuronmm::serve {
 // A request to either path.
 struct OllamaRequest {
   ChatRequest chat;  // a prompt of /api/generate is a message of the user
-  // The prompt of /api/generate with "raw", which goes to the model as it is.
+  // The prompt of /api/generate with "raw" or "suffix", which goes to the model as it is.
   std::optional<std::string> raw_prompt;
+  std::string suffix;  // the text after the answer, which then fills the place between both
   std::vector<TokenId> context;  // tokens of an earlier answer of /api/generate
   // There is nothing to answer: clients load and unload models with such requests.
   bool empty = false;

@@ -128,7 +128,7 @@ std::vector<RequestField> response_format_fields() {
   using Field = RequestField;
   const Json format = component_schema("ResponseFormat"), schema = component_schema("SchemaOrText"),
              choice = component_schema("Choice");
-  return {
+  std::vector<Field> fields = {
       Field::other("response_format", format,
                    "Format that the answer must have. By default any text"),
       Field::object(

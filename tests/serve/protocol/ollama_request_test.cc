@@ -42,7 +42,8 @@ TEST(OllamaOptions, BecomeParametersOfTheAnswer) {
   EXPECT_EQ(fields.top_k, 40);
   EXPECT_EQ(fields.top_p, 0.9);
   EXPECT_EQ(fields.min_p, 0.1);
-  EXPECT_EQ(fields.repetition_penalty, 1.1);
+  EXPECT_EQ(fields.repeat_penalty, 1.1);
+  EXPECT_EQ(fields.repeat_last_n, -1);
   EXPECT_EQ(fields.presence_penalty, 1.5);
   EXPECT_EQ(fields.frequency_penalty, -3.0);
   EXPECT_EQ(fields.seed, 42u);
@@ -58,7 +59,7 @@ TEST(OllamaOptions, AbsentOnesAreLeftToTheModel) {
         R"({"model": "m", "prompt": "a", "options": {"seed": -1}})"}) {
     const GenerationParameters fields = parsed_generate(body).chat.parameters;
     EXPECT_FALSE(fields.temperature || fields.top_k || fields.top_p || fields.min_p ||
-                 fields.repetition_penalty || fields.seed || fields.max_tokens)
+                 fields.repeat_penalty || fields.seed || fields.max_tokens)
         << body;
   }
   for (const char* limit : {"-2", "-1", "0"}) {
@@ -70,14 +71,15 @@ TEST(OllamaOptions, AbsentOnesAreLeftToTheModel) {
 
 TEST(OllamaOptions, UnknownAndUnsupportedOnesAreRefusedByName) {
   EXPECT_EQ(error_of_option(R"("temprature": 1)"), "options.temprature: Ollama has no such option");
-  EXPECT_TRUE(error_of_option(R"("typical_p": 0.5)").starts_with("options.typical_p: expected 1"));
+  EXPECT_TRUE(error_of_option(R"("typical_p": 1.5)").starts_with("options.typical_p: expected"));
   EXPECT_TRUE(error_of_option(R"("mirostat": 2)").starts_with("options.mirostat: expected 0"));
   EXPECT_TRUE(error_of_option(R"("tfs_z": 0.5)").starts_with("options.tfs_z: expected 1"));
   EXPECT_EQ(error_of_option(R"("repeat_last_n": 64)"), "");
   EXPECT_EQ(error_of_option(R"("repeat_last_n": 64, "repeat_penalty": 1.0)"), "");
   EXPECT_EQ(error_of_option(R"("repeat_last_n": 0, "repeat_penalty": 1.3)"), "");
-  EXPECT_TRUE(error_of_option(R"("repeat_last_n": 64, "repeat_penalty": 1.1)")
-                  .starts_with("options.repeat_last_n: expected -1 or 0"));
+  EXPECT_EQ(error_of_option(R"("repeat_last_n": 64, "repeat_penalty": 1.1, "typical_p": 0.5)"), "");
+  EXPECT_TRUE(
+      error_of_option(R"("repeat_last_n": -2)").starts_with("options.repeat_last_n: expected"));
   for (const char* wrong :
        {R"("temperature": "hot")", R"("top_k": 1.5)", R"("top_p": 2)", R"("seed": "x")",
         R"("num_predict": -3)", R"("stop": "x")", R"("stop": [1])", R"("penalize_newline": 1)"}) {
@@ -91,7 +93,9 @@ TEST(OllamaRequests, ErrorsNameTheField) {
   EXPECT_TRUE(error_of_generate(R"("options": 3)").starts_with("options: expected an object"));
   EXPECT_TRUE(error_of_generate(R"("format": "xml")").starts_with("format: expected \"json\""));
   EXPECT_TRUE(error_of_generate(R"("think": "hard")").starts_with("think: expected true"));
-  EXPECT_TRUE(error_of_generate(R"("suffix": "b")").starts_with("suffix: not supported"));
+  EXPECT_TRUE(error_of_generate(R"("suffix": 1)").starts_with("suffix: expected a string"));
+  EXPECT_TRUE(
+      error_of_generate(R"("suffix": "b", "system": "s")").starts_with("suffix: expected no"));
   EXPECT_TRUE(error_of_generate(R"("template": "b")").starts_with("template: not supported"));
   EXPECT_TRUE(error_of_generate(R"("images": ["b"])").starts_with("images: not supported"));
   EXPECT_TRUE(error_of_generate(R"("context": "b")").starts_with("context: expected an array"));
