@@ -10,13 +10,13 @@ namespace {
 
 // The values of options that neither the request nor the model's folder gives. Documented: Ollama's
 // docs/modelfile.mdx.
-constexpr double kTemperature = 0.8, kTopP = 0.9;
-constexpr int64_t kTopK = 40;
+constexpr double kOllamaTemperature = 0.8, kOllamaTopP = 0.9;
+constexpr int64_t kOllamaTopK = 40;
 
 void fill_ollama_defaults(const io::GenerationConfig& generation, GenerationParameters& fields) {
-  if (!fields.temperature && !generation.temperature) fields.temperature = kTemperature;
-  if (!fields.top_k && !generation.top_k) fields.top_k = kTopK;
-  if (!fields.top_p && !generation.top_p) fields.top_p = kTopP;
+  if (!fields.temperature && !generation.temperature) fields.temperature = kOllamaTemperature;
+  if (!fields.top_k && !generation.top_k) fields.top_k = kOllamaTopK;
+  if (!fields.top_p && !generation.top_p) fields.top_p = kOllamaTopP;
 }
 
 // Sends a whole response, for a request that needs no engine.
