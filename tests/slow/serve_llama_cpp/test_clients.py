@@ -10,11 +10,10 @@ from langchain_community.llms.llamafile import Llamafile
 
 
 def test_llamafile_completes_and_streams(served):
-    model = Llamafile(base_url=served.url, temperature=0, n_predict=12, seed=3)
-    whole = model.invoke("Once upon a time")
+    settings = {"base_url": served.url, "temperature": 0, "n_predict": 12, "seed": 3}
+    whole = Llamafile(**settings).invoke("Once upon a time")
     assert whole
-    streamed = "".join(Llamafile(base_url=served.url, temperature=0, n_predict=12, seed=3, streaming=True).stream("Once upon a time"))
-    assert streamed == whole
+    assert "".join(Llamafile(**settings, streaming=True).stream("Once upon a time")) == whole
 
 
 def test_llamafile_stops(served):
@@ -36,10 +35,13 @@ def llm(served, tmp_path):
         "plugin.Chat.__init__ = init\n"
     )
     program = Path(sys.executable).parent / "llm"
-    environment = {**os.environ, "LLM_USER_PATH": str(tmp_path / "llm"), "OPENAI_API_KEY": "none", "PYTHONPATH": str(tmp_path)}
+    own = {"LLM_USER_PATH": str(tmp_path / "llm"), "OPENAI_API_KEY": "none", "PYTHONPATH": str(tmp_path)}
 
     def run(*arguments, text=None):
-        done = subprocess.run([program, *arguments], input=text, capture_output=True, text=True, env=environment, timeout=120)
+        environment = {**os.environ, **own}
+        done = subprocess.run(
+            [program, *arguments], input=text, capture_output=True, text=True, env=environment, timeout=120
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
