@@ -58,6 +58,8 @@ class TokenMasks {
   int64_t allowed(AnswerState& answer, std::span<uint64_t> mask, int64_t max_work);
   // Moves the answer past `more`, which must be allowed.
   void advance(AnswerState& answer, std::string_view more);
+  // Does the same with any text. Returns false if it is not allowed; `answer` is then of no use.
+  bool try_advance(AnswerState& answer, std::string_view more);
   bool has_unique_strings() const { return grammar_.grammar.has_unique_marks(); }
   // Clears the bits of tokens that would repeat a string that must be unique in its array.
   void forbid_repeats(AnswerState& answer, const UniqueStrings& strings, std::span<uint64_t> mask);
