@@ -23,8 +23,8 @@ ToolList tools() {
 }
 
 std::vector<OutputDelta> parse(uint8_t how, std::string_view text, size_t piece) {
-  OutputParser parser(static_cast<Thinking>(how / 7 % 3),
-                      make_tool_call_parser(static_cast<ToolSyntax>(how % 7), tools()));
+  OutputParser parser(static_cast<Thinking>(how / 16 % 3),
+                      make_tool_call_parser(static_cast<ToolSyntax>(how % 16), tools()));
   OutputDeltas all;
   const auto add = [&](const std::vector<OutputDelta>& deltas) {
     for (const OutputDelta& delta : deltas) {

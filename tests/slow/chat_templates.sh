@@ -2,7 +2,8 @@
 # Compares chat templates with jinja2 as transformers configures it. First, every conversation is
 # rendered with the test templates of this repository and those in the folders of
 # $NEURONMM_TEMPLATES (separated by spaces). Then random templates are compared. Finally, the golden
-# file of the unit tests must be what jinja2 produces.
+# file of the unit tests must be what jinja2 produces, and every template must accept the
+# conversations that the server itself produces.
 #
 # Usage with more random templates:
 #   NEURONMM_RANDOM_TEMPLATES=20000 tests/slow/chat_templates.sh
@@ -23,3 +24,5 @@ $python $here/compare.py $program $here/templates ${NEURONMM_TEMPLATES:-}
 $python $here/random_templates.py $program "${NEURONMM_RANDOM_TEMPLATES:-3000}"
 $python $here/make_golden.py $work/golden.json
 cmp $work/golden.json tests/text/jinja/golden.json
+cmake --build build/release --target test_serve_protocol >/dev/null
+build/release/tests/serve/protocol/test_serve_protocol --gtest_brief=1 --gtest_filter='PlayedBack.*'

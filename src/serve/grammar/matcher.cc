@@ -26,6 +26,12 @@ void Matcher::advance(text::TokenId token) {
   if (masks_->has_unique_strings()) strings_.push(masks_->vocabulary().text(token));
 }
 
+bool Matcher::advance_text(std::string_view text) {
+  if (!masks_->try_advance(answer_, text)) return false;
+  if (masks_->has_unique_strings()) strings_.push(text);
+  return true;
+}
+
 bool Matcher::must_end() const { return ended_ || masks_->is_final(answer_); }
 
 }  // namespace neuronmm::grammar

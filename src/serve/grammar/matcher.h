@@ -31,6 +31,10 @@ class Matcher : public model::TokenConstraint {
   void advance(text::TokenId token) override;
   bool must_end() const override;
 
+  // Moves past a text instead of a token. Returns false if the grammar does not allow it; the
+  // object must not be used then.
+  bool advance_text(std::string_view text);
+
   // Returns whether the answer may end here.
   bool is_complete() const { return masks_->is_complete(answer_); }
 

@@ -169,6 +169,13 @@ void TokenMasks::advance(AnswerState& answer, text::TokenId token) {
   NMM_CHECK(answer.state != Automaton::kDead);
 }
 
+bool TokenMasks::try_advance(AnswerState& answer, std::string_view more) {
+  const std::scoped_lock lock(mutex_);
+  update_state(answer);
+  answer.state = automaton_->step(answer.state, more);
+  return answer.state != Automaton::kDead;
+}
+
 bool TokenMasks::is_complete(AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
   update_state(answer);

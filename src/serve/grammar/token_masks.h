@@ -58,6 +58,8 @@ class TokenMasks {
   int64_t allowed(AnswerState& answer, std::span<uint64_t> mask, int64_t max_work);
   // Moves the answer past a token, which must be allowed.
   void advance(AnswerState& answer, text::TokenId token);
+  // Moves the answer past any text. Returns false if it is not allowed; `answer` is then of no use.
+  bool try_advance(AnswerState& answer, std::string_view more);
   // Returns whether the grammar names the token (token_symbols.h).
   bool names(text::TokenId token) const;
   bool has_unique_strings() const { return grammar_.grammar.has_unique_marks(); }

@@ -5,6 +5,7 @@
 
 #include "serve/grammar/gbnf.h"
 #include "serve/grammar/matcher.h"
+#include "serve/http/strict_calls_constraint.h"
 #include "serve/requests/json_body.h"
 #include "serve/schema/schema_compiler.h"
 #include "text/tokenizer/tokenizer.h"
@@ -41,8 +42,22 @@ grammar::RepeatedSequences sequences_of(const ToolCallFormat& calls) {
   for (const Tool& tool : calls.functions)
     sequences.alternatives.push_back(
         {calls.before_name + tool.name + calls.before_arguments,
-         grammar::SchemaPart{&tool.parameters, "tools: the parameters of " + tool.name},
+         grammar::SchemaPart{&tool.parameters, "tools: the parameters of " + tool.name, true},
          calls.after_arguments});
+  return sequences;
+}
+
+// Returns one call as small models write it if they forget its marker: in one line, or with
+// indentation.
+grammar::RepeatedSequences bare_call_of(const ToolCallFormat& calls) {
+  grammar::RepeatedSequences sequences;
+  for (const Tool& tool : calls.functions) {
+    const grammar::SchemaPart part{&tool.parameters, "tools: the parameters of " + tool.name, true};
+    sequences.alternatives.push_back(
+        {"{\"name\": \"" + tool.name + "\", \"arguments\": ", part, "}"});
+    sequences.alternatives.push_back(
+        {"{\n  \"name\": \"" + tool.name + "\",\n  \"arguments\": ", part, "\n}"});
+  }
   return sequences;
 }
 
@@ -86,12 +101,22 @@ Result<CompiledGrammar> compile_grammar(const StructuredOutput& output,
     case StructuredOutput::Kind::kGrammar:
       return grammar::compile_gbnf(output.pattern, output.param, vocabulary, &budget);
     case StructuredOutput::Kind::kToolCalls:
+    case StructuredOutput::Kind::kStrictCalls:
       return grammar::compile_sequences(sequences_of(output.calls), schema_options(budget));
+    case StructuredOutput::Kind::kBareCall:
+      return grammar::compile_sequences(bare_call_of(output.calls), schema_options(budget));
     case StructuredOutput::Kind::kText:
     case StructuredOutput::Kind::kJsonObject:
       break;
   }
   return compile_json({{"type", "object"}}, output, budget);
+}
+
+// Returns the texts of special tokens that an answer may have: those of calls and of thoughts.
+std::vector<std::string> texts_in_answers(ToolSyntax syntax) {
+  std::vector<std::string> texts = special_tokens_of(syntax);
+  for (std::string& mark : reasoning_marks()) texts.push_back(std::move(mark));
+  return texts;
 }
 
 std::string cache_key(const StructuredOutput& output) {
@@ -122,50 +147,93 @@ std::vector<TokenId> known_tokens(const text::Tokenizer& tokenizer,
 }  // namespace
 
 StructuredOutputCompiler::StructuredOutputCompiler(const ServedModel& model)
-    : tokenizer_(*model.tokenizer),
-      thought_tokens_{model.tokenizer->token_to_id("<think>"),
-                      model.tokenizer->token_to_id("</think>")},
-      cache_(kGrammars, kCacheBytes) {
+    : tokenizer_(*model.tokenizer), cache_(kGrammars, kCacheBytes) {
   std::vector<TokenId> stops = model.stop_tokens;
   const auto end = model.tokenizer->eos_id();
   if (end && *end < model.vocab_size && std::ranges::count(stops, *end) == 0) stops.push_back(*end);
   vocabulary_ = std::make_shared<grammar::TokenVocabulary>(
       *model.tokenizer, std::move(stops), model.vocab_size,
-      known_tokens(*model.tokenizer, special_tokens_of(model.tool_chats.tools)));
+      known_tokens(*model.tokenizer, texts_in_answers(model.tool_chats.tools)));
+}
+
+std::shared_ptr<const grammar::TextMark> StructuredOutputCompiler::mark(const std::string& text) {
+  const std::lock_guard lock(marks_mutex_);
+  auto& found = marks_[text];
+  if (found == nullptr) found = std::make_shared<const grammar::TextMark>(text, *vocabulary_);
+  return found;
+}
+
+ConstraintFactory StructuredOutputCompiler::after_thoughts(ConstraintFactory inner,
+                                                           const StructuredOutput& output) {
+  const ReasoningTags& tags = output.reasoning_tags;
+  ThinkingRules rules{.begin = tags.begin,
+                      .end = mark(tags.end),
+                      .inside = output.thinking == Thinking::kOpened,
+                      .budget = output.reasoning_budget};
+  auto end = tokenizer_.encode(tags.end, {.add_special_tokens = false});
+  if (end.ok()) rules.end_tokens = *std::move(end);
+  if (rules.end_tokens.empty()) rules.budget.reset();
+  return [inner = std::move(inner), vocabulary = vocabulary_, rules = std::move(rules)] {
+    return constrain_after_thoughts(inner, *vocabulary, rules);
+  };
 }
 
 ApiResult<std::optional<StructuredOutputCompiler::Constraint>> StructuredOutputCompiler::compile(
     const StructuredOutput& output, const std::string& client, Effort effort,
     const std::atomic<bool>& cancelled) {
-  if (output.kind == StructuredOutput::Kind::kText) return std::optional(Constraint());
+  const bool thinks = output.thinking != Thinking::kNone;
+  if (output.kind == StructuredOutput::Kind::kText) {
+    const bool limited = thinks && output.reasoning_budget;
+    return std::optional(limited ? Constraint{after_thoughts({}, output), {}} : Constraint());
+  }
   Budget budget(effort == Effort::kQuick ? kQuickLimits : grammar::BudgetLimits(),
                 [&] { return cancelled || stopped_; });
-  const auto make = [&]() -> Result<std::shared_ptr<TokenMasks>> {
-    NMM_ASSIGN(CompiledGrammar compiled,
-               compile_grammar(output, gbnf_vocabulary(tokenizer_, *vocabulary_), budget));
-    return TokenMasks::make(std::move(compiled), vocabulary_, kMaskBytes, &budget);
+  const auto masks_of = [&](const StructuredOutput& part) {
+    return cache_.get(cache_key(part), client, [&]() -> Result<std::shared_ptr<TokenMasks>> {
+      NMM_ASSIGN(CompiledGrammar compiled,
+                 compile_grammar(part, gbnf_vocabulary(tokenizer_, *vocabulary_), budget));
+      return TokenMasks::make(std::move(compiled), vocabulary_, kMaskBytes, &budget);
+    });
   };
-  const std::string key = cache_key(output);
-  if (cache_.find(key) == nullptr && cache_.bytes_of(client) > kClientBytes)
+  if (cache_.find(cache_key(output)) == nullptr && cache_.bytes_of(client) > kClientBytes)
     return queue_full("The output formats of your unfinished requests take too much memory.", 1);
-  const auto masks = cache_.get(key, client, make);
+  auto masks = masks_of(output);
+  std::shared_ptr<TokenMasks> bare_call;
+  if (masks.ok() && output.has_bare_calls) {
+    StructuredOutput bare = output;
+    bare.kind = StructuredOutput::Kind::kBareCall;
+    auto compiled = masks_of(bare);
+    if (compiled.ok())
+      bare_call = *compiled;
+    else
+      masks = std::move(compiled);
+  }
   if (!masks.ok()) {
     if (budget.cancelled())
       return unavailable("cancelled", "The server does not take requests any more.");
     if (budget.exceeded() && effort == Effort::kQuick) return std::optional<Constraint>();
-    const bool calls = output.kind == StructuredOutput::Kind::kToolCalls;
+    const bool calls = output.kind == StructuredOutput::Kind::kToolCalls ||
+                       output.kind == StructuredOutput::Kind::kStrictCalls;
     return invalid_request(calls ? "tools" : output.param, masks.error().message);
   }
-  Factory factory = [masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
-                     thinking = output.thinking]() -> std::unique_ptr<model::TokenConstraint> {
-    auto matcher = std::make_unique<grammar::Matcher>(masks);
-    // A grammar that names the tokens around thoughts says itself where thoughts are.
-    const bool has_own_thoughts =
-        (tokens.begin && masks->names(*tokens.begin)) || (tokens.end && masks->names(*tokens.end));
-    if (thinking == Thinking::kNone || has_own_thoughts) return matcher;
-    return constrain_after_thoughts(std::move(matcher), *vocabulary, tokens,
-                                    thinking == Thinking::kOpened);
+  ConstraintFactory factory = [masks = *masks] {
+    return std::make_unique<grammar::Matcher>(masks);
   };
+  if (output.kind == StructuredOutput::Kind::kStrictCalls) {
+    const StrictCalls calls{.make_call = std::move(factory),
+                            .mark = mark(output.marker.text),
+                            .marker = output.marker,
+                            .bare_call = std::move(bare_call)};
+    factory = [calls, vocabulary = vocabulary_] { return constrain_calls(calls, *vocabulary); };
+  }
+  // A grammar that names the tokens around thoughts says itself where thoughts are.
+  const auto names = [&](const std::string& mark) {
+    const auto id = tokenizer_.token_to_id(mark);
+    return id && (*masks)->names(*id);
+  };
+  const ReasoningTags& tags = output.reasoning_tags;
+  if (thinks && !names(tags.begin) && !names(tags.end))
+    factory = after_thoughts(std::move(factory), output);
   return std::optional(Constraint{std::move(factory), (*masks)->notes()});
 }
 

@@ -8,8 +8,9 @@
 // the others to a pool of their own (WorkPools::large_formats).
 
 #include <atomic>
-#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,9 +27,8 @@ namespace neuronmm::serve {
 // The compiler of one model. All functions may be called from any thread.
 class StructuredOutputCompiler {
  public:
-  using Factory = std::function<std::unique_ptr<model::TokenConstraint>()>;
   struct Constraint {
-    Factory make;                    // empty if the answer may be any text
+    ConstraintFactory make;          // empty if the answer may be any text
     std::vector<std::string> notes;  // what it allows although the schema forbids it
   };
 
@@ -49,9 +49,16 @@ class StructuredOutputCompiler {
   void stop() { stopped_ = true; }
 
  private:
+  // Returns a mark, which is computed when it is first needed. There are few different ones,
+  // because they come from the tables of syntaxes.
+  std::shared_ptr<const grammar::TextMark> mark(const std::string& text);
+  // Returns a factory that adds the rules for the answer's thoughts to a constraint.
+  ConstraintFactory after_thoughts(ConstraintFactory inner, const StructuredOutput& output);
+
   const text::Tokenizer& tokenizer_;
   std::shared_ptr<const grammar::TokenVocabulary> vocabulary_;
-  ThoughtTokens thought_tokens_;
+  std::mutex marks_mutex_;
+  std::map<std::string, std::shared_ptr<const grammar::TextMark>> marks_;
   grammar::GrammarCache cache_;
   std::atomic<bool> stopped_ = false;
 };

@@ -8,8 +8,12 @@ namespace neuronmm::serve {
 namespace {
 
 OutputDetokenizerOptions with_calls(const text::Tokenizer& tokenizer,
-                                    OutputDetokenizerOptions options, ToolSyntax tools) {
-  for (const std::string& token : special_tokens_of(tools)) {
+                                    OutputDetokenizerOptions options,
+                                    const ChatOutputSettings& chat) {
+  std::vector<std::string> marks = special_tokens_of(chat.tools);
+  if (chat.thinking != Thinking::kNone)
+    marks.insert(marks.end(), {chat.reasoning_tags.begin, chat.reasoning_tags.end});
+  for (const std::string& token : marks) {
     if (const auto id = tokenizer.token_to_id(token)) options.kept_tokens.insert(*id);
   }
   return options;
@@ -19,9 +23,10 @@ OutputDetokenizerOptions with_calls(const text::Tokenizer& tokenizer,
 
 ChatOutput::ChatOutput(const text::Tokenizer& tokenizer, OutputDetokenizerOptions options,
                        const ChatOutputSettings& chat, std::span<const TokenId> prompt)
-    : text_(tokenizer, with_calls(tokenizer, std::move(options), chat.tools)),
-      parser_(chat.thinking, make_tool_call_parser(chat.tools, chat.tool_list),
-              chat.parallel_calls),
+    : text_(tokenizer, with_calls(tokenizer, std::move(options), chat)),
+      parser_(chat.thinking, make_tool_call_parser(chat.tools, chat.tool_list), chat.parallel_calls,
+              chat.reasoning_tags),
+      custom_(chat.tool_list),
       forced_calls_(chat.forced_calls),
       named_call_(chat.named_call) {
   if (chat.continues_message) text_.continue_after(prompt);
@@ -36,7 +41,9 @@ std::vector<OutputDelta> ChatOutput::finish(std::optional<TokenId> stop_token) {
   for (OutputDelta& delta : parser_.finish()) deltas.push_back(std::move(delta));
   if (!parser_.has_calls() && !named_call_.empty())
     deltas.push_back({OutputDelta::Kind::kCall, named_call_, 0});
-  return filtered(std::move(deltas));
+  deltas = filtered(std::move(deltas));
+  for (OutputDelta& delta : custom_.finish()) deltas.push_back(std::move(delta));
+  return deltas;
 }
 
 bool ChatOutput::cut_call() const {
@@ -51,7 +58,7 @@ std::vector<OutputDelta> ChatOutput::filtered(std::vector<OutputDelta> deltas) {
   if (forced_calls_)
     std::erase_if(
         deltas, [](const OutputDelta& delta) { return delta.kind == OutputDelta::Kind::kContent; });
-  return deltas;
+  return custom_.convert(std::move(deltas));
 }
 
 std::string random_call_id(ToolSyntax syntax, std::mt19937_64& random, std::string_view prefix) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/output/custom_tool_input.h"
 #include "serve/output/output_detokenizer.h"
 #include "serve/output/output_parser.h"
 
@@ -19,6 +20,7 @@ namespace neuronmm::serve {
 // Settings that say how to read an answer.
 struct ChatOutputSettings {
   Thinking thinking = Thinking::kNone;
+  ReasoningTags reasoning_tags = {};     // the marks of the thoughts
   ToolSyntax tools = ToolSyntax::kNone;  // kNone: the answer has no calls
   ToolList tool_list = std::make_shared<const std::vector<Tool>>();
   bool parallel_calls = true;
@@ -55,6 +57,7 @@ class ChatOutput {
 
   OutputDetokenizer text_;
   OutputParser parser_;
+  CustomToolInput custom_;
   bool forced_calls_;
   std::string named_call_;
   std::string arguments_;  // arguments of the last call

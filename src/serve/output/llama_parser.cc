@@ -82,7 +82,7 @@ class LlamaParser : public ToolCallParser {
   void begin_object(std::string_view before, bool marked) {
     raw_ = before;
     marked_ = marked;
-    object_.emplace(calls_, !marked);
+    object_.emplace(calls_, CallObjectRules{.name_first = !marked});
     state_ = State::kObject;
   }
 

@@ -2,8 +2,9 @@
 
 namespace neuronmm::serve {
 
-OutputParser::OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel)
-    : reasoning_(thinking), tools_(std::move(tools)), parallel_(parallel) {}
+OutputParser::OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel,
+                           const ReasoningTags& tags)
+    : reasoning_(thinking, tags), tools_(std::move(tools)), parallel_(parallel) {}
 
 std::vector<OutputDelta> OutputParser::push(std::string_view text) {
   std::string thoughts, content;

@@ -15,7 +15,8 @@ class OutputParser {
  public:
   // If `tools` is nullptr, the answer has no calls. Without `parallel`, the answer ends after its
   // first call.
-  OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel = true);
+  OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel = true,
+               const ReasoningTags& tags = {});
   // Adds text and returns the deltas that are certain.
   std::vector<OutputDelta> push(std::string_view text);
   // Returns the rest, after the last text.

@@ -4,14 +4,10 @@
 #include <utility>
 
 namespace neuronmm::serve {
-namespace {
 
-constexpr std::string_view kOpen = "<think>", kClose = "</think>";
-
-}  // namespace
-
-ReasoningSplitter::ReasoningSplitter(Thinking thinking)
-    : state_(thinking == Thinking::kNone     ? State::kContent
+ReasoningSplitter::ReasoningSplitter(Thinking thinking, ReasoningTags tags)
+    : tags_(std::move(tags)),
+      state_(thinking == Thinking::kNone     ? State::kContent
              : thinking == Thinking::kOpened ? State::kOpened
                                              : State::kBegin) {}
 
@@ -29,10 +25,10 @@ void ReasoningSplitter::push_byte(char c, std::string& reasoning, std::string& c
       held_ += c;
       const size_t begin = std::min(held_.find_first_not_of(" \n\t\r"), held_.size());
       const std::string_view mark = std::string_view(held_).substr(begin);
-      if (!kOpen.starts_with(mark)) {
+      if (!tags_.begin.starts_with(mark)) {
         state_ = State::kContent;
         content += std::exchange(held_, {});
-      } else if (mark == kOpen) {
+      } else if (mark == tags_.begin) {
         state_ = State::kOpened;
         held_.clear();
       }
@@ -55,19 +51,19 @@ void ReasoningSplitter::push_byte(char c, std::string& reasoning, std::string& c
   }
 }
 
-// Adds a byte of the thoughts. Line feeds, and bytes that may be the beginning of </think>, are
+// Adds a byte of the thoughts. Line feeds, and bytes that may begin the mark after them, are
 // held back.
 void ReasoningSplitter::inside(char c, std::string& reasoning) {
   held_ += c;
   for (;;) {
     const size_t begin = std::min(held_.find_first_not_of('\n'), held_.size());
     const std::string_view rest = std::string_view(held_).substr(begin);
-    if (rest == kClose) {
+    if (rest == tags_.end) {
       held_.clear();
       state_ = State::kClosed;
       return;
     }
-    if (kClose.starts_with(rest)) return;
+    if (tags_.end.starts_with(rest)) return;
     reasoning += held_.substr(0, begin + 1);
     held_.erase(0, begin + 1);
   }

@@ -1,16 +1,18 @@
 #pragma once
-// Separates the thoughts of an answer, the text between <think> and </think> at its beginning, from
-// its content. OutputParser uses it.
+// Separates the thoughts of an answer, the text between two marks (reasoning_tags.h) at its
+// beginning, from its content. OutputParser uses it.
 
 #include <string>
 #include <string_view>
 
+#include "serve/output/reasoning_tags.h"
+
 namespace neuronmm::serve {
 
-// The state of the model's thoughts (<think>...</think>) where the answer begins.
+// The state of the model's thoughts (such as <think>...</think>) where the answer begins.
 enum class Thinking {
   kNone,      // the model has none, or the prompt has closed them
-  kOptional,  // the answer may begin with <think>
+  kOptional,  // the answer may begin with the mark before thoughts
   kOpened,    // the prompt has opened them
 };
 
@@ -18,7 +20,7 @@ enum class Thinking {
 // dropped. The result does not depend on how the text is cut into pieces.
 class ReasoningSplitter {
  public:
-  explicit ReasoningSplitter(Thinking thinking);
+  explicit ReasoningSplitter(Thinking thinking, ReasoningTags tags = {});
   // Adds text. Appends the parts whose meaning is certain to `reasoning` and `content`.
   void push(std::string_view text, std::string& reasoning, std::string& content);
   // Appends the rest, after the last text.
@@ -26,7 +28,7 @@ class ReasoningSplitter {
 
  private:
   enum class State {
-    kBegin,   // <think> may follow
+    kBegin,   // the mark before thoughts may follow
     kOpened,  // skips line feeds before the thoughts
     kInside,  // in the thoughts
     kClosed,  // skips line feeds before the content
@@ -35,6 +37,7 @@ class ReasoningSplitter {
   void push_byte(char c, std::string& reasoning, std::string& content);
   void inside(char c, std::string& reasoning);
 
+  const ReasoningTags tags_;
   State state_;
   std::string held_;
 };

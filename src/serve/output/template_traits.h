@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/output/reasoning_tags.h"
+
 namespace neuronmm::serve {
 
 // The syntax in which a model writes tool calls.
@@ -16,6 +18,17 @@ enum class ToolSyntax {
   kDescribed,
   // <tool_call>{"name": ..., "arguments": {...}}</tool_call>: Hermes, Qwen 2.5 and Qwen 3.
   kHermes,
+  // Lists of such objects between other marks (call_marks.h):
+  kGranite,    // <|tool_call|>[...]: Granite 3
+  kPhi4,       // <|tool_call|>[...]<|/tool_call|>: Phi-4-mini
+  kFunctools,  // functools[...]: Firefunction
+  kNemotron,   // <TOOLCALL>[...]</TOOLCALL>: Nemotron Nano
+  kHunyuan,    // <tool_calls>[...]</tool_calls>: Hunyuan
+  kCommand,    // <|START_ACTION|>[{"tool_name": ..., "parameters": {...}}]<|END_ACTION|>: Command
+  // The name stands before the JSON of the arguments (named_calls.h):
+  kFunctionary,  // <function=...>{...}</function>
+  kDeepSeek,     // ...function<｜tool▁sep｜>NAME, then a block of JSON: V3 and R1
+  kDeepSeek31,   // ...NAME<｜tool▁sep｜>{...}: from V3.1 on
   // <tool_call><function=...><parameter=...>: Qwen3-Coder and Qwen 3.5.
   kXml,
   // {"name": ..., "parameters": {...}}, perhaps after <|python_tag|>: Llama 3.
@@ -29,7 +42,8 @@ enum class ToolSyntax {
 // Properties of a chat template.
 struct TemplateTraits {
   ToolSyntax tools = ToolSyntax::kNone;
-  bool thinks = false;         // answers may begin with <think>...</think>
+  bool thinks = false;  // answers may begin with thoughts between `reasoning`
+  ReasoningTags reasoning = {};
   bool has_developer = false;  // knows the role "developer"
 };
 

@@ -1,5 +1,8 @@
 #include "serve/output/tool_call_object.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
@@ -11,6 +14,13 @@ bool is_call_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '
 std::string unquoted(const std::string& literal) {
   const Json value = Json::parse(literal, nullptr, false);
   return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+// Returns whether JSON describes the arguments of a function.
+bool is_schema(const std::string& arguments) {
+  const Json value = Json::parse(arguments, nullptr, false);
+  return value.is_object() && value.value("type", Json()) == "object" &&
+         value.contains("properties");
 }
 
 }  // namespace
@@ -35,15 +45,26 @@ ToolCallObject::Step ToolCallObject::push(char c, OutputDeltas& out) {
       state_ = State::kValue;
       return c == ':' ? Step::kMore : Step::kInvalid;
     case State::kValue:
-      state_ = State::kInValue;
-      scanner_ = {};
-      text_.clear();
-      if (field_ == Field::kName && c != '"') return Step::kInvalid;
-      if (field_ == Field::kArguments && c != '{') return Step::kInvalid;
-      return in_value(c, out);
+      return begin_value(c, out);
     default:
       return after_value(c, out);
   }
+}
+
+ToolCallObject::Step ToolCallObject::begin_value(char c, OutputDeltas& out) {
+  if (field_ == Field::kFunction && c == '{' && functions_ == 0) {
+    ++functions_;
+    state_ = State::kKey;
+    return Step::kMore;
+  }
+  if (field_ == Field::kFunction) field_ = name_.empty() ? Field::kName : Field::kOther;
+  state_ = State::kInValue;
+  scanner_ = {};
+  text_.clear();
+  if (field_ == Field::kName && c != '"') return Step::kInvalid;
+  in_string_arguments_ = field_ == Field::kArguments && c == '"';
+  if (field_ == Field::kArguments && c != '{' && !in_string_arguments_) return Step::kInvalid;
+  return in_value(c, out);
 }
 
 ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
@@ -58,13 +79,25 @@ ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
 
 ToolCallObject::Step ToolCallObject::end_key() {
   const std::string key = unquoted(text_);
-  const bool is_name = key == "name", is_arguments = key == "arguments" || key == "parameters";
+  const bool is_name = key == "name" || key == "tool_name";
+  const bool is_arguments = key == "arguments" || key == "parameters";
+  if (!is_possible_key(key)) return Step::kInvalid;
   if ((is_name && !name_.empty()) || (is_arguments && has_arguments_))
     return Step::kInvalid;  // the key occurs twice
-  if (name_first_ && name_.empty() && !is_name && key != "type") return Step::kInvalid;
-  field_ = is_name ? Field::kName : is_arguments ? Field::kArguments : Field::kOther;
+  if (rules_.name_first && name_.empty() && !is_name && key != "type") return Step::kInvalid;
+  if (is_arguments) are_parameters_ = key == "parameters";
+  field_ = is_name             ? Field::kName
+           : is_arguments      ? Field::kArguments
+           : key == "function" ? Field::kFunction
+                               : Field::kOther;
   state_ = State::kColon;
   return Step::kMore;
+}
+
+bool ToolCallObject::is_possible_key(const std::string& key) const {
+  constexpr std::string_view kKeysOfCalls[] = {
+      "name", "tool_name", "arguments", "parameters", "function", "type", "tool_call_id", "id"};
+  return rules_.names == nullptr || std::ranges::count(kKeysOfCalls, key) > 0;
 }
 
 ToolCallObject::Step ToolCallObject::in_value(char c, OutputDeltas& out) {
@@ -76,16 +109,20 @@ ToolCallObject::Step ToolCallObject::in_value(char c, OutputDeltas& out) {
       state_ = State::kComma;
       return after_value(c, out);
     case JsonScanner::Step::kEnd:
-      if (field_ != Field::kOther) (field_ == Field::kName ? text_ : arguments_) += c;
+      if (field_ == Field::kName || in_string_arguments_)
+        text_ += c;
+      else if (field_ == Field::kArguments)
+        arguments_ += c;
       return end_value(out);
     case JsonScanner::Step::kMore:
       break;
   }
-  if (field_ == Field::kName) text_ += c;
-  if (field_ == Field::kArguments) {
+  if (field_ == Field::kName || in_string_arguments_) {
+    text_ += c;
+  } else if (field_ == Field::kArguments) {
     has_arguments_ = true;
     arguments_ += raw_control ? escaped_control(c) : std::string(1, c);
-    if (!name_.empty()) send(out);
+    if (!name_.empty() && streams()) send(out);
   }
   return Step::kMore;
 }
@@ -94,10 +131,18 @@ ToolCallObject::Step ToolCallObject::end_value(OutputDeltas& out) {
   state_ = State::kComma;
   if (field_ == Field::kName) {
     name_ = unquoted(text_);
-    if (name_.empty()) return Step::kInvalid;
+    if (name_.empty() || (rules_.names != nullptr && !rules_.names->contains(name_)))
+      return Step::kInvalid;
   }
-  if (!name_.empty() && has_arguments_) send(out);
+  if (std::exchange(in_string_arguments_, false) && !read_string_arguments()) return Step::kInvalid;
+  if (!name_.empty() && has_arguments_ && streams()) send(out);
   return Step::kMore;
+}
+
+bool ToolCallObject::read_string_arguments() {
+  arguments_ = unquoted(text_);
+  has_arguments_ = true;
+  return Json::parse(arguments_, nullptr, false).is_object();
 }
 
 ToolCallObject::Step ToolCallObject::after_value(char c, OutputDeltas& out) {
@@ -108,7 +153,14 @@ ToolCallObject::Step ToolCallObject::after_value(char c, OutputDeltas& out) {
 }
 
 ToolCallObject::Step ToolCallObject::close(OutputDeltas& out) {
+  if (functions_ > 0) {
+    --functions_;
+    state_ = State::kComma;
+    return Step::kMore;
+  }
   if (name_.empty()) return Step::kInvalid;
+  if (rules_.names != nullptr && (!has_arguments_ || (!sent_ && is_schema(arguments_))))
+    return Step::kInvalid;
   if (!has_arguments_) arguments_ = "{}";
   send(out);
   return Step::kEnd;

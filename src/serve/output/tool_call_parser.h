@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "serve/output/call_marks.h"
 #include "serve/output/output_delta.h"
 #include "serve/output/template_traits.h"
 #include "serve/requests/chat_tools.h"
@@ -32,13 +33,14 @@ class ToolCallParser {
   int64_t calls_ = 0;
 };
 
-// Returns the parser of a syntax; nullptr if the syntax has none. A call in Llama's syntax must
-// name one of the tools, because no mark distinguishes it from other JSON. In the other syntaxes a
-// model may call a function that does not exist, and clients must expect that.
+// Returns the parser of a syntax; nullptr if the syntax has none. A call without a mark must name
+// one of the tools, because nothing else distinguishes it from other JSON. With a mark, a model may
+// call a function that does not exist, and clients must expect that.
 std::unique_ptr<ToolCallParser> make_tool_call_parser(ToolSyntax syntax, const ToolList& tools);
 
 // Create the parsers of the single syntaxes.
-std::unique_ptr<ToolCallParser> make_hermes_parser();
+std::unique_ptr<ToolCallParser> make_json_call_parser(CallMarks marks,
+                                                      std::set<std::string, std::less<>> names);
 std::unique_ptr<ToolCallParser> make_llama_parser(std::set<std::string, std::less<>> names);
 std::unique_ptr<ToolCallParser> make_mistral_parser();
 std::unique_ptr<ToolCallParser> make_xml_parser(ToolList tools);

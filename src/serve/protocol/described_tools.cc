@@ -1,7 +1,5 @@
 #include "serve/protocol/described_tools.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace neuronmm::serve {
@@ -89,16 +87,6 @@ text::Conversation with_described_tools(const text::Conversation& conversation) 
   std::string text = content_of(chat.messages.front());
   if (!text.empty()) text += "\n\n";
   chat.messages.front()["content"] = text + description_of(conversation.tools);
-  return chat;
-}
-
-text::Conversation with_tools_in_user_message(const text::Conversation& conversation) {
-  text::Conversation chat = without_tools(conversation);
-  if (conversation.tools.is_null()) return chat;
-  const auto first =
-      std::ranges::find_if(chat.messages, [](const Json& m) { return m["role"] == "user"; });
-  if (first == chat.messages.end()) return chat;
-  (*first)["content"] = description_of(conversation.tools) + "\n\n" + content_of(*first);
   return chat;
 }
 

@@ -2,7 +2,7 @@
 // Lets models use tools although their chat template cannot show them, or shows calls in a syntax
 // that is unknown here (ToolSyntax::kDescribed). The tools are described in words in the prompt,
 // and calls and their results become text. The words and tags are those of Hermes and Qwen, which
-// more models have seen in training than any others. prompt.cc uses these functions.
+// more models have seen in training than any others. accepted_prompt.cc uses these functions.
 
 #include "base/result.h"
 #include "serve/requests/json_body.h"
@@ -19,8 +19,5 @@ Json with_calls_as_text(const Json& messages);
 // Returns the conversation with calls as text and with its tools described at the end of the system
 // message. The system message is added if there is none.
 text::Conversation with_described_tools(const text::Conversation& conversation);
-// Does the same with the description before the first message of the user. This is for templates
-// that refuse a system message (Gemma's).
-text::Conversation with_tools_in_user_message(const text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

@@ -36,12 +36,13 @@ ResponseSettings response_settings(const ServedModel& model, const GenerationPar
   return settings;
 }
 
-ChatOutputSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinking thinking,
-                                 uint64_t seed) {
+ChatOutputSettings chat_settings(const ChatRequest& request, ToolSyntax syntax,
+                                 const PromptReasoning& reasoning, uint64_t seed) {
   const text::Conversation& conversation = request.conversation;
   const Json& last = conversation.messages.back();
   ChatOutputSettings settings;
-  settings.thinking = thinking;
+  settings.thinking = reasoning.state;
+  settings.reasoning_tags = reasoning.tags;
   settings.continues_message = !conversation.continue_field.empty();
   if (request.parameters.echo && last["role"] == "assistant") settings.echo = last["content"];
   settings.id_seed = seed;
@@ -106,11 +107,11 @@ ApiResult<PreparedGeneration> prepare_turn(const ServedModel& model, const ChatR
   ResponseSettings settings = response_settings(model, fields, context, names.id_prefix);
   settings.prompts = {prompt.tokens};
   PreparedGeneration generation = prepared_generation(
-      make_writer(settings, chat_settings(request, syntax, prompt.thinking, context.random()),
+      make_writer(settings, chat_settings(request, syntax, prompt.reasoning, context.random()),
                   submission),
       settings, fields);
   generation.requests.push_back(std::move(submission));
-  generation.structured_output = structured_output(request, syntax, prompt.thinking);
+  generation.structured_output = structured_output(request, syntax, prompt.reasoning);
   generation.prompt_param = names.prompt_param;
   return generation;
 }

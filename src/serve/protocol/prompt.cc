@@ -1,31 +1,9 @@
 #include "serve/protocol/prompt.h"
 
-#include "serve/protocol/described_tools.h"
-#include "text/chat_template.h"
-#include "text/unicode/white_space.h"
+#include "serve/protocol/accepted_prompt.h"
 
 namespace neuronmm::serve {
 namespace {
-
-constexpr std::string_view kThink = "<think>", kThinkEnd = "</think>";
-
-Thinking thinking_of(const TemplateTraits& traits, const text::Conversation& conversation,
-                     std::string_view prompt) {
-  if (!traits.thinks) return Thinking::kNone;
-  if (!conversation.continue_field.empty()) {
-    const Json& last = conversation.messages.back();
-    const std::string content = last.value("content", "");
-    const size_t open = content.rfind(kThink), close = content.rfind(kThinkEnd);
-    if (open == std::string::npos) return Thinking::kNone;
-    return close == std::string::npos || close < open ? Thinking::kOpened : Thinking::kNone;
-  }
-  const std::string_view stripped = text::strip_right(prompt);
-  if (stripped.ends_with(kThink)) return Thinking::kOpened;
-  if (stripped.ends_with(kThinkEnd)) return Thinking::kNone;
-  const auto enabled = conversation.template_kwargs.find("enable_thinking");
-  const bool off = enabled != conversation.template_kwargs.end() && *enabled == false;
-  return off ? Thinking::kNone : Thinking::kOptional;
-}
 
 void rename_developer_to_system(text::Conversation& conversation) {
   for (Json& message : conversation.messages) {
@@ -50,20 +28,12 @@ ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
       conversation.tools.is_null() ? model.plain_chats : model.tool_chats;
   text::Conversation chat = conversation;
   if (!traits.has_developer) rename_developer_to_system(chat);
-  const bool describes_tools = traits.tools == ToolSyntax::kDescribed;
-  auto rendered = text::apply_chat_template(*model.tokenizer,
-                                            describes_tools ? with_described_tools(chat) : chat);
-  if (!rendered.ok() && describes_tools && !chat.tools.is_null()) {
-    auto in_user_message =
-        text::apply_chat_template(*model.tokenizer, with_tools_in_user_message(chat));
-    if (in_user_message.ok()) rendered = std::move(in_user_message);
-  }
+  const auto rendered = accepted_prompt(*model.tokenizer, traits, chat);
   if (!rendered.ok()) return invalid_request("messages", rendered.error().message);
   const text::EncodeOptions options = {.add_special_tokens = add_special_tokens,
                                        .literal = rendered->from_messages};
   NMM_ASSIGN(std::vector<TokenId> tokens, encode(model, rendered->text, options, "messages"));
-  return ChatPromptTokens{rendered->text, std::move(tokens),
-                          thinking_of(traits, chat, rendered->text)};
+  return ChatPromptTokens{rendered->text, std::move(tokens), reasoning_of(traits, chat, *rendered)};
 }
 
 ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::string_view text,

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/output/reasoning_splitter.h"
+#include "serve/protocol/prompt_reasoning.h"
 #include "serve/protocol/served_model.h"
 #include "serve/requests/llama_cpp_request.h"
 #include "serve/requests/text_completion_request.h"
@@ -19,14 +19,14 @@ namespace neuronmm::serve {
 struct ChatPromptTokens {
   std::string text;
   std::vector<TokenId> tokens;
-  Thinking thinking = Thinking::kNone;
+  PromptReasoning reasoning = {};
 };
 
 // Applies the model's chat template to a conversation. The template writes the token for the
 // beginning of a text itself; `add_special_tokens` adds another one. Special tokens inside messages
 // are treated as plain text, so that users cannot inject them. If the template does not know the
-// role "developer", that role becomes "system". Returns an error if the template refuses the
-// conversation.
+// role "developer", that role becomes "system". If the template refuses the conversation, other
+// forms of it are tried (accepted_prompt.h), and an error is returned if it refuses them all.
 ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
                                         const text::Conversation& conversation,
                                         bool add_special_tokens);

@@ -3,6 +3,7 @@
 // (StructuredOutputCompiler in serve/http). It follows from a request's response format and its
 // tools.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,15 @@ struct ToolCallFormat {
   bool several = false;
 };
 
+// The text with which calls in one syntax begin.
+struct CallMarker {
+  std::string text;
+  // Only calls at the beginning of an answer or directly after another call count, because the text
+  // may stand in any answer. The token `before` may precede the first call.
+  bool leads = false;
+  std::string before = {};
+};
+
 // An output format.
 struct StructuredOutput {
   enum class Kind {
@@ -35,6 +45,11 @@ struct StructuredOutput {
     kPattern,     // a text that the regular expression `pattern` matches fully
     kGrammar,     // a text of the grammar `pattern`, which is GBNF
     kToolCalls,   // tool calls in the format `calls`
+    // Any text. What follows `marker` in it is a call in the format `calls`, which lacks the
+    // marker.
+    kStrictCalls,
+    // One call in JSON without a marker, in either of the layouts that models write.
+    kBareCall,
   };
   Kind kind = Kind::kText;
   Json schema = {};
@@ -42,26 +57,37 @@ struct StructuredOutput {
   // The calls for kToolCalls. For the kinds of JSON, calls that the answer may have instead of
   // JSON, if there are functions.
   ToolCallFormat calls = {};
-  // The thoughts that may come before the formatted text. kOptional allows one <think>...</think>
-  // or nothing. kOpened allows text up to </think>. White space may follow the thoughts.
+  CallMarker marker = {};
+  // For kStrictCalls: whether calls may also be written without the marker.
+  bool has_bare_calls = false;
+  // The thoughts that may come before the formatted text, between the marks `reasoning_tags`.
+  // kOptional allows thoughts or nothing. kOpened allows text up to the end mark. White space may
+  // follow the thoughts. They are ended after `reasoning_budget` tokens.
   Thinking thinking = Thinking::kNone;
+  ReasoningTags reasoning_tags = {};
+  std::optional<int64_t> reasoning_budget = {};
   std::string param = {};  // the field that demands the format, for errors
 };
 
 // Returns the syntax in which the model writes the calls of this request. Calls that are forced, or
-// that are an alternative to a JSON format, must obey their schemas. The syntax kXml writes
-// arguments as text between tags, which cannot be held to a schema. A model of kXml therefore
-// writes such calls as JSON, between the <tool_call> tags that it knows.
+// that are an alternative to a JSON format, must obey their schemas, and so must those of strict
+// functions. The syntax kXml writes arguments as text between tags, which cannot be held to a
+// schema. A model of kXml therefore writes such calls as JSON, between the <tool_call> tags that it
+// knows.
 ToolSyntax call_syntax(ToolSyntax model_syntax, const ChatRequest& request);
 
 // Returns the format of calls to these functions in a syntax.
 ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, bool several);
 
+// Returns the text with which the calls of this syntax begin.
+CallMarker call_marker(ToolSyntax syntax);
+
 // Returns the output format for a response format alone.
 StructuredOutput structured_output(const ResponseFormat& format);
 // Returns the output format of a chat: calls if the tool choice forces them, else the response
 // format. If that format is JSON and the model may choose to call tools, the answer may be either.
+// If the answer is any text and a function is strict, it is kStrictCalls.
 StructuredOutput structured_output(const ChatRequest& request, ToolSyntax syntax,
-                                   Thinking thinking);
+                                   const PromptReasoning& reasoning);
 
 }  // namespace neuronmm::serve

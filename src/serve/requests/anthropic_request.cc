@@ -4,20 +4,23 @@
 
 #include "serve/requests/anthropic_tools.h"
 #include "serve/requests/foreign_fields.h"
+#include "serve/requests/reasoning_budget.h"
 
 namespace neuronmm::serve {
 namespace {
 
 // Reads {"type": "enabled", "budget_tokens": ...} and sets the template variable enable_thinking. A
-// value that the client set in chat_template_kwargs stays.
-void read_thinking(FieldReader& fields, text::Conversation& conversation) {
+// value that the client set in chat_template_kwargs stays. Returns the budget.
+std::optional<int64_t> read_thinking(FieldReader& fields, text::Conversation& conversation) {
   auto reader = fields.inner("thinking");
-  if (!reader) return;
+  if (!reader) return std::nullopt;
+  const auto budget = reader->integer("budget_tokens");
   const std::string type = reader->required_string("type");
   if (type != "enabled" && type != "disabled" && type != "adaptive" && type != "between_tools")
     reader->add_mismatch("type", "\"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
   Json& variables = conversation.template_kwargs;
   if (!variables.contains("enable_thinking")) variables["enable_thinking"] = type != "disabled";
+  return type == "disabled" ? std::nullopt : budget;
 }
 
 // Reads {"effort": ..., "format": ...} and returns the format. An effort sets only the template
@@ -50,7 +53,9 @@ void read_prompt(FieldReader& fields, ChatRequest& request) {
   if (request.tools.choice.kind != ToolChoice::Kind::kNone && !request.tools.tools.empty())
     conversation.tools = request.tools.template_tools;
   read_template_variables(fields, conversation);
-  read_thinking(fields, conversation);
+  const auto budget = read_thinking(fields, conversation);
+  request.reasoning_budget = read_reasoning_budget(fields, budget);
+  set_budget_variables(request.reasoning_budget, conversation);
 }
 
 std::vector<RequestField> prompt_fields() {
@@ -72,7 +77,10 @@ std::vector<RequestField> prompt_fields() {
       Field::object("thinking",
                     {Field::other("type", kinds,
                                   "\"disabled\" turns thoughts off, any other value turns them on")
-                         .required()},
+                         .required(),
+                     Field::integer("budget_tokens", 0, INT64_MAX,
+                                    "Largest number of tokens of the thoughts, which are then "
+                                    "ended. By default there is no limit")},
                     "Whether the model thinks before it answers. By default the chat template "
                     "decides. It has no effect on models that cannot think"),
       Field::object("output_config",
@@ -100,15 +108,18 @@ std::vector<RequestField> message_fields() {
 }  // namespace
 
 const RequestTable& anthropic_prompt_table() {
-  static const RequestTable table = {
-      {RequestField::string("model", kModelMeaning)}, prompt_fields(), template_variable_fields()};
+  static const RequestTable table = {{RequestField::string("model", kModelMeaning)},
+                                     prompt_fields(),
+                                     template_variable_fields(),
+                                     reasoning_budget_fields()};
   return table;
 }
 
 const RequestTable& anthropic_table() {
   static const RequestTable table =
       RequestTable(
-          {generation_fields(), prompt_fields(), template_variable_fields(), message_fields(),
+          {generation_fields(), prompt_fields(), template_variable_fields(),
+           reasoning_budget_fields(), message_fields(),
            RequestField::ignored({"betas", "cache_control", "context_management", "diagnostics",
                                   "inference_geo", "speed", "user_profile_id"})})
           .with_others(fields_of_other_servers());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "serve/requests/custom_tools.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -67,6 +69,21 @@ Json read_arguments(FieldReader& function) {
 
 namespace {
 
+// Reads {"type": "custom", "custom": {"name": ..., "input": ...}} into `read`, as a call of the
+// function that stands for the tool.
+Json read_custom_call(FieldReader& call, Json read) {
+  const Json* custom = call.object("custom");
+  if (custom == nullptr) {
+    call.add_mismatch("custom", "an object with \"name\" and \"input\"");
+    return read;
+  }
+  FieldReader parts(*custom, call.path("custom."), call.problem());
+  read["type"] = "function";
+  read["function"] = {{"name", parts.required_string("name")}};
+  read["function"]["arguments"] = custom_arguments(parts.string("input").value_or(""));
+  return read;
+}
+
 Json read_call(const Json& call, const std::string& path, RequestProblem& problem) {
   if (!call.is_object()) {
     problem.add(invalid_request(
@@ -77,7 +94,8 @@ Json read_call(const Json& call, const std::string& path, RequestProblem& proble
   Json read = Json::object();
   if (const auto id = reader.string("id")) read["id"] = *id;
   const std::string type = reader.string("type").value_or("function");
-  if (type != "function") reader.add_mismatch("type", "\"function\"");
+  if (type == "custom") return read_custom_call(reader, std::move(read));
+  if (type != "function") reader.add_mismatch("type", "\"function\" or \"custom\"");
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.add_mismatch("function", "an object with \"name\" and \"arguments\"");

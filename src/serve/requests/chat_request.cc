@@ -4,6 +4,7 @@
 
 #include "serve/requests/chat_messages.h"
 #include "serve/requests/foreign_fields.h"
+#include "serve/requests/reasoning_budget.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -83,6 +84,7 @@ const RequestTable& chat_prompt_table() {
   static const RequestTable table = {{RequestField::string("model", kModelMeaning)},
                                      tool_fields(ToolSpelling::kNested),
                                      template_variable_fields(),
+                                     reasoning_budget_fields(),
                                      chat_prompt_fields()};
   return table;
 }
@@ -90,7 +92,8 @@ const RequestTable& chat_prompt_table() {
 const RequestTable& chat_completion_table() {
   static const RequestTable table =
       RequestTable({generation_fields(), tool_fields(ToolSpelling::kNested),
-                    template_variable_fields(), chat_prompt_fields(), chat_completion_fields()})
+                    template_variable_fields(), reasoning_budget_fields(), chat_prompt_fields(),
+                    chat_completion_fields()})
           .with_others(fields_of_other_servers());
   return table;
 }
@@ -124,6 +127,7 @@ text::Conversation read_conversation(FieldReader& fields, const ToolFields& tool
   conversation.messages = read_messages(fields);
   if (tools.choice.kind != ToolChoice::Kind::kNone) conversation.tools = tools.template_tools;
   read_template_variables(fields, conversation);
+  set_budget_variables(read_reasoning_budget(fields), conversation);
   read_effort(fields, "reasoning_effort", conversation);
   const auto prompted = fields.boolean("add_generation_prompt");
   const bool continues = fields.boolean_or_default("continue_final_message");
@@ -139,6 +143,7 @@ ChatRequest read_chat_request(FieldReader& fields) {
   ChatRequest request;
   request.tools = read_tool_fields(fields, ToolSpelling::kNested);
   request.conversation = read_conversation(fields, request.tools);
+  request.reasoning_budget = read_reasoning_budget(fields);
   request.parameters = read_generation_parameters(fields);
   request.parameters.n = fields.integer_or_default("n");
   request.parameters.max_tokens = read_max_tokens(fields);

@@ -15,6 +15,8 @@ struct ChatRequest {
   GenerationParameters parameters;
   text::Conversation conversation;  // includes the tools, unless the model may call none
   ToolFields tools;
+  // The largest number of tokens of the thoughts; without a value there is no limit.
+  std::optional<int64_t> reasoning_budget = {};
 };
 
 // Return the table of all fields of the body, and the table of those that the prompt depends on.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "serve/requests/custom_tools.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -15,11 +17,12 @@ bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kMostNameBytes && std::ranges::all_of(name, fits);
 }
 
-std::string read_name(FieldReader& function) {
-  std::string name = function.required_string("name");
-  if (!is_name(name))
-    function.add_mismatch("name", "letters, digits, \"_\", \"-\" and \".\", at most 256 of them");
-  return name;
+bool says_nothing_of_arguments(const Json& schema) {
+  constexpr std::string_view kSilent[] = {"type", "title", "description", "$schema"};
+  return std::ranges::all_of(schema.items(), [&](const auto& item) {
+    return std::ranges::count(kSilent, item.key()) > 0 ||
+           (item.key() == "required" && item.value().empty());
+  });
 }
 
 // Returns the schema of a function's arguments. Arguments are always an object, although a schema
@@ -28,7 +31,11 @@ Json schema_of_arguments(const Json* parameters) {
   if (parameters == nullptr || parameters->empty())
     return {{"type", "object"}, {"properties", Json::object()}};
   Json schema = *parameters;
-  if (schema.value("type", Json()) == "object") return schema;
+  if (schema.value("type", Json()) == "object") {
+    // A function whose schema says nothing of its arguments has none.
+    if (says_nothing_of_arguments(schema)) schema["properties"] = Json::object();
+    return schema;
+  }
   Json& all = schema["allOf"];
   if (all.is_null()) all = Json::array();
   if (all.is_array())
@@ -38,10 +45,17 @@ Json schema_of_arguments(const Json* parameters) {
 
 }  // namespace
 
+std::string read_tool_name(FieldReader& tool) {
+  std::string name = tool.required_string("name");
+  if (!is_name(name))
+    tool.add_mismatch("name", "letters, digits, \"_\", \"-\" and \".\", at most 256 of them");
+  return name;
+}
+
 Tool read_function(FieldReader& function, const char* schema_key) {
   (void)function.string("description");
   const Json* parameters = function.object(schema_key);
-  return {.name = read_name(function),
+  return {.name = read_tool_name(function),
           .parameters = schema_of_arguments(parameters),
           .strict = function.boolean("strict").value_or(false)};
 }
@@ -82,7 +96,9 @@ class ToolReader {
 
   // Reads {"type": "function", "function": {"name": ...}}.
   void read_nested(FieldReader& tool, const Json& value) {
-    expect_function(tool, tool.string("type").value_or("function"));
+    const std::string type = tool.string("type").value_or("function");
+    if (type == "custom") return read_nested_custom(tool);
+    if (type != "function") tool.add_mismatch("type", "\"function\" or \"custom\"");
     const Json* function = tool.object("function");
     if (function == nullptr) return tool.add_mismatch("function", "an object with \"name\"");
     FieldReader parts(*function, tool.path("function."), fields_.problem());
@@ -94,8 +110,10 @@ class ToolReader {
     const std::string type = tool.string("type").value_or("function");
     if (runs_on_openais_servers(type)) return read_.ignored.push_back("tools." + type);
     if (type == "namespace") return read_namespace(tool);
+    if (type == "custom") return add_custom(tool);
     if (type != "function")
-      return tool.add_mismatch("type", "\"function\", \"namespace\" or what OpenAI's servers run");
+      return tool.add_mismatch(
+          "type", "\"function\", \"custom\", \"namespace\" or what OpenAI's servers run");
     Tool function = read_function(tool, "parameters");
     Json shown = nested(value, function.name);
     add(std::move(function), std::move(shown));
@@ -108,8 +126,23 @@ class ToolReader {
     if (type != "function") tool.add_mismatch("type", "\"function\"");
   }
 
+  // Reads {"type": "custom", "custom": {"name": ...}}.
+  void read_nested_custom(FieldReader& tool) {
+    const Json* custom = tool.object("custom");
+    if (custom == nullptr) return tool.add_mismatch("custom", "an object with \"name\"");
+    FieldReader parts(*custom, tool.path("custom."), fields_.problem());
+    add_custom(parts);
+  }
+
+  void add_custom(FieldReader& tool) {
+    Tool read = read_custom_tool(tool);
+    const Json* description = tool.find("description");
+    Json shown = template_function(read, description == nullptr ? Json() : *description);
+    add(std::move(read), std::move(shown));
+  }
+
   void read_namespace(FieldReader& tool) {
-    const std::string name_space = read_name(tool);
+    const std::string name_space = read_tool_name(tool);
     const Json* list = tool.array("tools");
     if (list == nullptr) return tool.add_mismatch("tools", "an array of functions");
     read_all(tool, *list, [&](FieldReader& inner, const Json& value) {
@@ -156,12 +189,13 @@ std::string read_function_name(FieldReader& reader, ToolSpelling spelling) {
     const std::string name = reader.required_string("name");
     return name_space ? fmt::format("{}.{}", *name_space, name) : name;
   }
-  const Json* function = reader.object("function");
+  const char* key = reader.string("type").value_or("function") == "custom" ? "custom" : "function";
+  const Json* function = reader.object(key);
   if (function == nullptr) {
-    reader.add_mismatch("function", "an object with \"name\"");
+    reader.add_mismatch(key, "an object with \"name\"");
     return {};
   }
-  FieldReader parts(*function, reader.path("function."), reader.problem());
+  FieldReader parts(*function, reader.path(fmt::format("{}.", key)), reader.problem());
   return parts.required_string("name");
 }
 
@@ -227,7 +261,8 @@ void read_chosen(FieldReader& fields, const Json& value, ToolSpelling spelling, 
     FieldReader allowed(*object, choice.path("allowed_tools."), choice.problem());
     return read_allowed(fields, allowed, spelling, tools);
   }
-  if (type != "function") choice.add_mismatch("type", "\"function\" or \"allowed_tools\"");
+  if (type != "function" && type != "custom")
+    choice.add_mismatch("type", "\"function\", \"custom\" or \"allowed_tools\"");
   tools.choice = {ToolChoice::Kind::kNamed, read_function_name(choice, spelling)};
   if (!tools.tools.empty()) expect_tool(fields, tools.choice.name, tools);
 }

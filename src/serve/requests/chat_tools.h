@@ -17,6 +17,7 @@ struct Tool {
   Json parameters = {};         // the JSON schema of the arguments, an object
   bool strict = false;          // the client demands arguments that obey the schema
   std::string name_space = {};  // the namespace; empty if there is none
+  bool custom = false;          // the client expects a text and not JSON (custom_tools.h)
 };
 
 using ToolList = std::shared_ptr<const std::vector<Tool>>;  // never null
@@ -54,6 +55,8 @@ struct ToolFields {
 // "function": {"name": ...}}, responses (kFlat) have {"type": "function", "name": ...}.
 enum class ToolSpelling { kNested, kFlat };
 
+// Reads the name of a function or tool.
+std::string read_tool_name(FieldReader& tool);
 // Reads a function's name, description and "strict", and the schema of its arguments from the field
 // `schema_key`.
 Tool read_function(FieldReader& function, const char* schema_key);

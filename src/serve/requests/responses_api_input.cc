@@ -1,6 +1,7 @@
 #include "serve/requests/responses_api_input.h"
 
 #include "serve/requests/chat_messages.h"
+#include "serve/requests/custom_tools.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -53,13 +54,16 @@ class InputMessages {
     FieldReader reader(item, path + ".", problem_);
     const std::string type = reader.string("type").value_or("message");
     if (type == "message") return add_message(item, path);
-    if (type == "function_call") return add_call(reader);
-    if (type == "function_call_output") return add_output(reader);
+    if (type == "function_call" || type == "custom_tool_call")
+      return add_call(reader, type == "custom_tool_call");
+    if (type == "function_call_output" || type == "custom_tool_call_output")
+      return add_output(reader);
     if (type == "reasoning") return add_thought(reader);
     reader.add_mismatch(
         "type",
-        "\"message\", \"function_call\", \"function_call_output\" or \"reasoning\": this "
-        "server keeps no responses and runs no tools");
+        "\"message\", \"function_call\", \"function_call_output\", \"custom_tool_call\", "
+        "\"custom_tool_call_output\" or \"reasoning\": this server keeps no responses and runs no "
+        "tools");
   }
 
   Json take() { return std::move(messages_); }
@@ -84,12 +88,13 @@ class InputMessages {
     messages_.push_back(std::move(message));
   }
 
-  void add_call(FieldReader& item) {
+  void add_call(FieldReader& item, bool custom) {
     Json call = {{"id", item.required_string("call_id")}, {"type", "function"}};
     const auto name_space = item.string("namespace");
     const std::string name = item.required_string("name");
     call["function"] = {{"name", name_space ? fmt::format("{}.{}", *name_space, name) : name},
-                        {"arguments", read_arguments(item)}};
+                        {"arguments", custom ? custom_arguments(item.string("input").value_or(""))
+                                             : read_arguments(item)}};
     Json& calls = assistant()["tool_calls"];
     calls.push_back(std::move(call));
   }

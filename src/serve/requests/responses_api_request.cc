@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "serve/requests/foreign_fields.h"
+#include "serve/requests/reasoning_budget.h"
 #include "serve/requests/responses_api_input.h"
 
 namespace neuronmm::serve {
@@ -20,9 +21,14 @@ void read_text(FieldReader& fields, GenerationParameters& parameters) {
   parameters.response_format = std::move(format);
 }
 
-void read_reasoning(FieldReader& fields, text::Conversation& conversation) {
+// Reads {"effort": ..., "max_tokens": ...} and returns the budget of the thoughts.
+std::optional<int64_t> read_reasoning(FieldReader& fields, text::Conversation& conversation) {
   auto reasoning = fields.inner("reasoning");
+  const auto own = reasoning ? reasoning->integer("max_tokens") : std::nullopt;
+  const auto budget = read_reasoning_budget(fields, own);
+  set_budget_variables(budget, conversation);
   if (reasoning) read_effort(*reasoning, "effort", conversation);
+  return budget;
 }
 
 // Returns the number of likely tokens that are reported for each token. Returns 0 if "include" asks
@@ -57,7 +63,10 @@ std::vector<RequestField> responses_api_fields() {
                     {Field::other("format", component_schema("ResponseFormat"),
                                   "Format that the answer must have. By default any text")},
                     "Settings of the text of the answer"),
-      Field::object("reasoning", {Field::string("effort", kEffortMeaning)},
+      Field::object("reasoning",
+                    {Field::string("effort", kEffortMeaning),
+                     Field::integer("max_tokens", kNoReasoningLimit, INT64_MAX,
+                                    "Another name of reasoning_budget")},
                     "Settings of the model's thoughts"),
       Field::other("background", {{"enum", {false, nullptr}}},
                    "Whether the answer is computed after the response; this server cannot do that"),
@@ -102,7 +111,7 @@ Json echoed_fields(FieldReader& fields) {
 const RequestTable& responses_api_table() {
   static const RequestTable table =
       RequestTable({generation_fields(), tool_fields(ToolSpelling::kFlat),
-                    template_variable_fields(), responses_api_fields(),
+                    template_variable_fields(), reasoning_budget_fields(), responses_api_fields(),
                     RequestField::ignored({"max_tool_calls", "truncation"})})
           .with_others(fields_of_other_servers());
   return table;
@@ -115,7 +124,7 @@ ChatRequest read_responses_api_request(FieldReader& fields) {
   if (request.tools.choice.kind != ToolChoice::Kind::kNone)
     request.conversation.tools = request.tools.template_tools;
   read_template_variables(fields, request.conversation);
-  read_reasoning(fields, request.conversation);
+  request.reasoning_budget = read_reasoning(fields, request.conversation);
   request.parameters = read_generation_parameters(fields);
   expect_single_answer(fields, "a response is one answer");
   request.parameters.max_tokens = fields.integer("max_output_tokens");

@@ -66,7 +66,7 @@ void ChatCompletionWriter::add_end(size_t index, const End& end) {
 void ChatCompletionWriter::send_deltas(size_t index, const std::vector<OutputDelta>& deltas) {
   for (const OutputDelta& delta : deltas) {
     if (settings().stream)
-      send_delta(index, delta_json(delta));
+      send_delta(index, delta_json(choices_[index], delta));
     else
       collect(choices_[index], delta);
   }
@@ -89,24 +89,35 @@ void ChatCompletionWriter::collect(Choice& choice, const OutputDelta& delta) {
   }
 }
 
-Json ChatCompletionWriter::delta_json(const OutputDelta& delta) {
+Json ChatCompletionWriter::delta_json(Choice& choice, const OutputDelta& delta) {
   switch (delta.kind) {
     case OutputDelta::Kind::kReasoning:
       return {{"reasoning_content", delta.text}};
     case OutputDelta::Kind::kContent:
       return {{"content", delta.text}};
     case OutputDelta::Kind::kCall: {
-      const Json call = {{"index", delta.call},
-                         {"id", random_call_id(chat_.tools, random_)},
-                         {"type", "function"},
-                         {"function", {{"name", delta.text}, {"arguments", ""}}}};
+      choice.in_custom_call = is_custom_tool(*chat_.tool_list, delta.text);
+      Json call = {{"index", delta.call}};
+      call.update(call_json({random_call_id(chat_.tools, random_), delta.text, ""}));
       return {{"tool_calls", Json::array({call})}};
     }
     case OutputDelta::Kind::kArguments:
       break;
   }
-  const Json call = {{"index", delta.call}, {"function", {{"arguments", delta.text}}}};
+  const Json call = choice.in_custom_call
+                        ? Json{{"index", delta.call}, {"custom", {{"input", delta.text}}}}
+                        : Json{{"index", delta.call}, {"function", {{"arguments", delta.text}}}};
   return {{"tool_calls", Json::array({call})}};
+}
+
+Json ChatCompletionWriter::call_json(const Call& call) const {
+  if (is_custom_tool(*chat_.tool_list, call.name))
+    return {{"id", call.id},
+            {"type", "custom"},
+            {"custom", {{"name", call.name}, {"input", call.arguments}}}};
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
 // Sends a chunk with the log probabilities and ids of all tokens since the previous chunk.
@@ -134,10 +145,7 @@ std::vector<Json> ChatCompletionWriter::whole_choices() {
                     {"refusal", nullptr}};
     if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
     for (const Call& call : choice.calls) {
-      message["tool_calls"].push_back(
-          {{"id", call.id},
-           {"type", "function"},
-           {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+      message["tool_calls"].push_back(call_json(call));
     }
     Json json = {{"index", list.size()},
                  {"message", std::move(message)},

@@ -35,6 +35,7 @@ class ChatCompletionWriter : public ChoicesWriter {
     explicit Choice(ChatOutput output_in) : output(std::move(output_in)) {}
     ChatOutput output;
     bool begun = false;
+    bool in_custom_call = false;  // the last call is one of a custom tool
     // The parts of the answer that have not been sent. Without a stream that is the whole answer.
     std::string reasoning, content;
     std::vector<Call> calls;
@@ -47,7 +48,8 @@ class ChatCompletionWriter : public ChoicesWriter {
   void send_deltas(size_t index, const std::vector<OutputDelta>& deltas);
   void collect(Choice& choice, const OutputDelta& delta);
   void send_delta(size_t index, Json delta);
-  Json delta_json(const OutputDelta& delta);
+  Json delta_json(Choice& choice, const OutputDelta& delta);
+  Json call_json(const Call& call) const;
   Json take_logprobs(Choice& choice);
 
   const ChatOutputSettings chat_;

@@ -87,6 +87,7 @@ void ResponsesApiWriter::open(Kind kind, const std::string& name) {
   item.id = random_id(prefixes[static_cast<size_t>(kind)], kItemIdLength, random_);
   if (kind == Kind::kCall) {
     item.call_id = random_call_id(chat_.tools, random_);
+    item.custom = is_custom_tool(*chat_.tool_list, name);
     split_namespace(item);
   }
   items_.push_back(std::move(item));
@@ -112,7 +113,9 @@ void ResponsesApiWriter::add_text(const std::string& text) {
     case Kind::kReasoning:
       return send_of_item("response.reasoning_text.delta", {{"delta", text}}, true);
     case Kind::kCall:
-      return send_of_item("response.function_call_arguments.delta", {{"delta", text}}, false);
+      return send_of_item(item.custom ? "response.custom_tool_call_input.delta"
+                                      : "response.function_call_arguments.delta",
+                          {{"delta", text}}, false);
     case Kind::kMessage:
       break;
   }
@@ -128,7 +131,9 @@ void ResponsesApiWriter::close(const char* status) {
   if (item.kind == Kind::kMessage)
     send_of_item("response.output_text.done", {{"text", item.text}, {"logprobs", item.logprobs}},
                  true);
-  if (item.kind == Kind::kCall)
+  if (item.kind == Kind::kCall && item.custom)
+    send_of_item("response.custom_tool_call_input.done", {{"input", item.text}}, false);
+  else if (item.kind == Kind::kCall)
     send_of_item("response.function_call_arguments.done",
                  {{"name", item.name}, {"arguments", item.text}}, false);
   else
@@ -162,6 +167,9 @@ Json ResponsesApiWriter::item_json(const Item& item) {
     case Kind::kCall:
       break;
   }
+  if (item.custom)
+    return {{"id", item.id},     {"type", "custom_tool_call"}, {"call_id", item.call_id},
+            {"name", item.name}, {"input", item.text},         {"status", item.status}};
   Json call = {{"id", item.id},     {"type", "function_call"}, {"call_id", item.call_id},
                {"name", item.name}, {"arguments", item.text},  {"status", item.status}};
   if (!item.name_space.empty()) call["namespace"] = item.name_space;

@@ -34,6 +34,7 @@ class ResponsesApiWriter : public ResponseWriter {
     Kind kind = Kind::kMessage;
     std::string id = {}, call_id = {}, name = {}, name_space = {};
     std::string text = {};  // the arguments if the item is a call
+    bool custom = false;    // a call of a custom tool, whose arguments are a text
     Json logprobs = Json::array();
     const char* status = "in_progress";
   };

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "serve/grammar/utf8_edges.h"
+#include "serve/schema/number_language.h"
 
 namespace neuronmm::grammar {
 namespace {
@@ -302,16 +303,33 @@ RuleId JsonSyntax::character_of(const std::vector<CharacterRange>& set, bool in_
   return found->second;
 }
 
+std::vector<PositionId> JsonSyntax::whole_digits(PositionId start, PositionId minus) {
+  std::vector<PositionId> after(kMostWhole);
+  for (PositionId& at : after) at = position();
+  for (const PositionId from : {start, minus}) grammar_.add_bytes(from, '1', '9', after[0]);
+  for (size_t i = 1; i < after.size(); ++i) grammar_.add_bytes(after[i - 1], '0', '9', after[i]);
+  return after;
+}
+
+void JsonSyntax::add_digits(PositionId from, int most, int least, PositionId to) {
+  PositionId at = from;
+  for (int i = 0; i < most; ++i) {
+    if (i >= least) grammar_.add_empty(at, to);
+    const PositionId next = position();
+    grammar_.add_bytes(at, '0', '9', next);
+    at = next;
+  }
+  grammar_.add_empty(at, to);
+}
+
 RuleId JsonSyntax::integer() {
   if (integer_) return *integer_;
   integer_ = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(*integer_);
-  const PositionId minus = position(), digits = position();
+  const PositionId minus = position();
   grammar_.add_text(start, "0", end);
   grammar_.add_text(start, "-", minus);
-  for (const PositionId from : {start, minus}) grammar_.add_bytes(from, '1', '9', digits);
-  grammar_.add_bytes(digits, '0', '9', digits);
-  grammar_.add_empty(digits, end);
+  for (const PositionId after : whole_digits(start, minus)) grammar_.add_empty(after, end);
   return *integer_;
 }
 
@@ -319,27 +337,34 @@ RuleId JsonSyntax::number() {
   if (number_) return *number_;
   number_ = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(*number_);
-  const PositionId minus = position(), digits = position(), whole = position();
+  const PositionId minus = position(), zero = position(), mantissa = position();
   grammar_.add_text(start, "-", minus);
-  for (const PositionId from : {start, minus}) {
-    grammar_.add_text(from, "0", whole);
-    grammar_.add_bytes(from, '1', '9', digits);
+  for (const PositionId from : {start, minus}) grammar_.add_text(from, "0", zero);
+  grammar_.add_empty(zero, mantissa);
+  const std::vector<PositionId> whole = whole_digits(start, minus);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const PositionId point = position();
+    grammar_.add_empty(whole[i], mantissa);
+    grammar_.add_text(whole[i], ".", point);
+    add_digits(point, std::max(kMostSignificant - static_cast<int>(i) - 1, 1), 1, mantissa);
   }
-  grammar_.add_bytes(digits, '0', '9', digits);
-  grammar_.add_empty(digits, whole);
-  const PositionId point = position(), fraction = position();
-  grammar_.add_empty(whole, end);
-  grammar_.add_text(whole, ".", point);
-  grammar_.add_bytes(point, '0', '9', fraction);
-  grammar_.add_bytes(fraction, '0', '9', fraction);
-  grammar_.add_empty(fraction, end);
-  const PositionId exponent = position(), sign = position(), last = position();
-  for (const PositionId from : {whole, fraction}) add_hexadecimal(grammar_, from, "eE", exponent);
+  PositionId zeros = position();
+  const PositionId first = position();
+  add_digits(first, kMostSignificant - 1, 0, mantissa);
+  grammar_.add_text(zero, ".", zeros);
+  for (int i = 0; i < kMostSignificant; ++i) {
+    const PositionId next = position();
+    grammar_.add_bytes(zeros, '1', '9', first);
+    grammar_.add_text(zeros, "0", next);
+    grammar_.add_empty(next, mantissa);
+    zeros = next;
+  }
+  const PositionId exponent = position(), sign = position();
+  grammar_.add_empty(mantissa, end);
+  add_hexadecimal(grammar_, mantissa, "eE", exponent);
   add_hexadecimal(grammar_, exponent, "+-", sign);
   grammar_.add_empty(exponent, sign);
-  grammar_.add_bytes(sign, '0', '9', end);
-  grammar_.add_bytes(sign, '0', '9', last);
-  grammar_.add_bytes(last, '0', '9', end);
+  add_digits(sign, 2, 1, end);
   return *number_;
 }
 

@@ -42,9 +42,12 @@ class JsonSyntax {
   RuleId string();
   // Reads a string of at least `minimum` characters, and at most `maximum` if it has a value.
   RuleId counted_string(int64_t minimum, std::optional<int64_t> maximum);
-  RuleId number();   // has an exponent of at most two digits
-  RuleId integer();  // has no fraction and no exponent, and is not -0
-  RuleId value();    // reads any JSON value
+  // Reads a number of at most kMostSignificant digits if it has a fraction, else of at most
+  // kMostWhole, with an exponent of at most two digits. Zeros that begin a fraction do not count.
+  RuleId number();
+  // Reads a number of at most kMostWhole digits without fraction and exponent, except -0.
+  RuleId integer();
+  RuleId value();  // reads any JSON value
 
   // The functions below add edges between two positions. add_white_space() reads the white space
   // that the list above allows; add_comma() and add_colon() include it.
@@ -68,6 +71,10 @@ class JsonSyntax {
   void add_escapes(PositionId from, PositionId to);
   void add_value(RuleId rule);
   RuleId white_space();
+  // Returns the positions after the first, second, ... digit before the point.
+  std::vector<PositionId> whole_digits(PositionId start, PositionId minus);
+  // Adds up to `most` digits. Fewer may come, but at least `least`, which is 0 or 1.
+  void add_digits(PositionId from, int most, int least, PositionId to);
 
   Grammar& grammar_;
   Budget& budget_;

@@ -1,5 +1,6 @@
 #include "serve/schema/number_language.h"
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <map>
@@ -65,6 +66,8 @@ struct NumberState {
   bool negative = false;
   // Whether a digit after the point was not 0. Only kept if the limits ask for a fraction.
   bool fractional = false;
+  // If digits are counted: those before the point, then those that may still follow it.
+  int32_t digits = 0;
   std::array<Comparison, 2> comparisons = {};  // with the minimum and the maximum
   std::vector<Remainder> remainders;
   auto operator<=>(const NumberState&) const = default;
@@ -80,11 +83,45 @@ Result<Divisor> divisor_of(const Decimal& value) {
   return Divisor{std::stoll(digits), static_cast<int32_t>(value.fraction.size())};
 }
 
+// The largest numbers of digits before and after the point.
+struct DigitLimits {
+  int32_t whole = kMostWhole;
+  int32_t least_fraction = 1;  // this many can follow any whole number
+
+  // Returns the limits, or nothing if counting takes too many states: each remainder of the
+  // divisors is a state, and the count multiplies them.
+  static std::optional<DigitLimits> of(const NumberLimits& limits,
+                                       const std::vector<Divisor>& divisors) {
+    constexpr int64_t kMostRemainders = 128;
+    DigitLimits most;
+    int64_t remainders = 1;
+    for (const Divisor& divisor : divisors) {
+      if (divisor.multiple > kMostRemainders / remainders) return std::nullopt;
+      remainders *= divisor.multiple;
+      most.least_fraction = std::max(most.least_fraction, divisor.places);
+    }
+    for (const auto& bound : {limits.minimum, limits.maximum}) {
+      if (!bound) continue;
+      // One digit more than a bound has suffices for a number beside it.
+      most.whole = std::max(most.whole, static_cast<int32_t>(bound->value.whole.size()) + 1);
+      most.least_fraction =
+          std::max(most.least_fraction, static_cast<int32_t>(bound->value.fraction.size()) + 1);
+    }
+    return most;
+  }
+  int32_t fraction_after(int32_t whole_digits) const {
+    return std::max(kMostSignificant - whole_digits, least_fraction);
+  }
+};
+
 // Builds the automaton by reading each possible character in every state that is reached.
 class NumberAutomaton {
  public:
-  NumberAutomaton(const NumberLimits& limits, std::vector<Divisor> divisors, Budget& budget)
-      : limits_(limits), divisors_(std::move(divisors)), budget_(budget) {}
+  NumberAutomaton(const NumberLimits& limits, std::vector<Divisor> divisors, NumberDigits digits,
+                  Budget& budget)
+      : limits_(limits), divisors_(std::move(divisors)), budget_(budget) {
+    if (digits == NumberDigits::kMachine) most_digits_ = DigitLimits::of(limits_, divisors_);
+  }
 
   Result<StringLanguage> run() {
     NumberState start;
@@ -135,6 +172,8 @@ class NumberAutomaton {
   bool read_point(NumberState& state) const {
     if (limits_.integer || (state.phase != Phase::kZero && state.phase != Phase::kWhole))
       return false;
+    if (most_digits_)
+      state.digits = most_digits_->fraction_after(state.phase == Phase::kZero ? 0 : state.digits);
     state.phase = Phase::kPoint;
     if (limits_.minimum) state.comparisons[0].read_point(limits_.minimum->value);
     if (limits_.maximum) state.comparisons[1].read_point(limits_.maximum->value);
@@ -146,6 +185,7 @@ class NumberAutomaton {
     const bool in_fraction = state.phase == Phase::kPoint || state.phase == Phase::kFraction;
     if (state.phase == Phase::kZero) return false;
     if (limits_.integer && state.phase == Phase::kMinus && digit == 0) return false;
+    if (most_digits_ && !count_digit(state, in_fraction)) return false;
     if (in_fraction) {
       state.fractional |= limits_.fractional && digit != 0;
       state.phase = Phase::kFraction;
@@ -164,6 +204,11 @@ class NumberAutomaton {
       if (in_fraction) ++remainder.places;
     }
     return true;
+  }
+
+  bool count_digit(NumberState& state, bool in_fraction) const {
+    state.digits += in_fraction ? -1 : 1;
+    return in_fraction ? state.digits >= 0 : state.digits <= most_digits_->whole;
   }
 
   bool accepts(const NumberState& state) const {
@@ -199,6 +244,7 @@ class NumberAutomaton {
 
   const NumberLimits& limits_;
   const std::vector<Divisor> divisors_;
+  std::optional<DigitLimits> most_digits_;  // nothing if digits are not counted
   Budget& budget_;
   std::map<NumberState, int32_t> numbers_;
   std::vector<const NumberState*> keys_;  // the keys of numbers_ by state number
@@ -207,14 +253,15 @@ class NumberAutomaton {
 
 }  // namespace
 
-Result<StringLanguage> number_language(const NumberLimits& limits, Budget& budget) {
+Result<StringLanguage> number_language(const NumberLimits& limits, Budget& budget,
+                                       NumberDigits digits) {
   std::vector<Divisor> divisors;
   for (const Decimal& multiple : limits.multiples) {
     NMM_ASSIGN(const Divisor divisor, divisor_of(multiple));
     divisors.push_back(divisor);
   }
   Budget::Scratch scratch(budget);
-  auto language = NumberAutomaton(limits, std::move(divisors), budget).run();
+  auto language = NumberAutomaton(limits, std::move(divisors), digits, budget).run();
   if (language.ok()) scratch.keep(language->bytes());
   return language;
 }

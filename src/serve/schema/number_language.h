@@ -27,9 +27,21 @@ struct NumberLimits {
   bool only_type() const { return !fractional && !minimum && !maximum && multiples.empty(); }
 };
 
+// How many digits a number may have.
+enum class NumberDigits {
+  kAny,
+  // As many as a double or a 64-bit integer has: at most kMostSignificant of them if there is a
+  // point, else at most kMostWhole. Bounds and divisors of more digits can be written in full. A
+  // model that writes digits then comes to an end.
+  kMachine,
+};
+inline constexpr int kMostSignificant = 17;  // documented: any double can be told by them
+inline constexpr int kMostWhole = 19;        // documented: those of the largest 64-bit integer
+
 // Returns an error if the automaton would have more than StringLanguage::kMaxStates states, or if a
 // divisor has too many digits, or if the budget is exceeded. The language is empty if no number is
 // within the limits.
-Result<StringLanguage> number_language(const NumberLimits& limits, Budget& budget);
+Result<StringLanguage> number_language(const NumberLimits& limits, Budget& budget,
+                                       NumberDigits digits = NumberDigits::kAny);
 
 }  // namespace neuronmm::grammar

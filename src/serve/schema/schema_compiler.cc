@@ -93,6 +93,7 @@ class SequenceCompiler {
   Result<RuleId> add(const SchemaPart& part) {
     const Budget::Part reading(budget_, [&] { return part.source; });
     NMM_ASSIGN(SchemaDocument document, SchemaDocument::read(*part.schema, part.source, budget_));
+    document.set_closes_empty(part.closes_empty);
     schemas_.push_back(
         std::make_unique<SchemaBeingCompiled>(std::move(document), settings_, grammar_, syntax_));
     SchemaBeingCompiled& schema = *schemas_.back();

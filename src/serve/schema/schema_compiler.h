@@ -33,6 +33,8 @@ struct SchemaOptions {
 struct SchemaPart {
   const Json* schema;  // must only live until the grammar is compiled
   std::string source;  // the name of the schema at the beginning of messages
+  // Whether SchemaOptions::closed_objects also closes objects whose `properties` is empty.
+  bool closes_empty = false;
 };
 // Literal texts and documents that follow each other.
 using Sequence = std::vector<std::variant<std::string, SchemaPart>>;

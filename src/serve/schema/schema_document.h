@@ -35,6 +35,11 @@ class SchemaDocument {
   // Returns whether keywords next to $ref have no meaning, as in drafts up to 7.
   bool ignores_siblings_of_reference() const { return ignores_siblings_of_reference_; }
 
+  // Returns whether an object whose `properties` is empty has none, as one whose `properties` names
+  // some has no others.
+  bool closes_empty() const { return closes_empty_; }
+  void set_closes_empty(bool closes) { closes_empty_ = closes; }
+
   Budget& budget() const { return *budget_; }
   const std::string& source() const { return source_; }
   // Returns the source and the path of a part, and of a keyword if there is one, for messages.
@@ -60,7 +65,7 @@ class SchemaDocument {
   Budget* budget_;
   std::unordered_map<const Json*, Place> places_;
   std::unordered_map<std::string, const Json*> anchors_;
-  bool ignores_siblings_of_reference_ = false;
+  bool ignores_siblings_of_reference_ = false, closes_empty_ = false;
 };
 
 }  // namespace neuronmm::grammar

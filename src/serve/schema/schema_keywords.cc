@@ -287,8 +287,10 @@ class KeywordReader {
     }
     properties.additional = keyword(schema_, "additionalProperties");
     properties.mentions_others |= properties.additional != nullptr;
-    properties.closes = !properties.named.empty() && !properties.mentions_others;
-    if (!properties.named.empty() || properties.mentions_others)
+    const bool names_all = !properties.named.empty() ||
+                           (keyword(schema_, "properties") != nullptr && document_.closes_empty());
+    properties.closes = names_all && !properties.mentions_others;
+    if (names_all || properties.mentions_others)
       limits.properties.push_back(std::make_shared<const PropertySchemas>(std::move(properties)));
     return {};
   }

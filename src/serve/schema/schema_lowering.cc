@@ -117,7 +117,7 @@ Status SchemaLowering::lower_number(const NumberLimits& limits, const InsertionP
     grammar_.add_call(point.from, rule, point.to);
     return {};
   }
-  const auto language = number_language(limits, budget());
+  const auto language = number_language(limits, budget(), NumberDigits::kMachine);
   if (!language.ok()) return error_at(point, language.error().message);
   if (language->empty()) note_contradiction(point.schemas, "no number is within its limits");
   syntax_.add_text_of(point.from, *language, point.to);

@@ -61,7 +61,7 @@ struct PropertySchemas {
   const Json* additional = nullptr;  // the schema of all others, or nullptr for anything
   bool mentions_others = false;      // whether it has patterns or `additional`
   bool evaluates = true;  // whether unevaluatedProperties treats these properties as evaluated
-  bool closes = false;    // whether it names properties and does not mention others
+  bool closes = false;    // whether it names all properties and does not mention others
 
   void add(const std::string& name, const Json* schema);
   // Returns the schemas that a property must satisfy, all of them.

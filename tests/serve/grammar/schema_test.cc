@@ -404,6 +404,51 @@ TEST(Schema, DepthIsBoundedWithoutDeadEnds) {
   EXPECT_NE(any.automaton().step(state, ']'), Automaton::kDead);
 }
 
+// A model that writes digits must come to an end.
+TEST(Schema, NumbersHaveTheDigitsOfTheMachine) {
+  expect_texts(R"({"type": "integer"})", {"9223372036854775807", "-9223372036854775808", "0"},
+               {"12345678901234567890", "-0", "00"});
+  expect_texts(R"({"type": "number"})",
+               {"1234567890123456789", "0.12345678901234567", "1.2345678901234567",
+                "0.00012345678901234567", "-0.0", "1234567890123456.7", "1e30", "2.5E-07", "10.0"},
+               {"12345678901234567890", "0.123456789012345678", "1.23456789012345678",
+                "12345678901234567890.5", "1e100", "0." + std::string(40, '0'), "1.", ".5"});
+  expect_texts("{}", {"1234567890123456789"}, {"12345678901234567890"});
+  expect_texts(R"({"type": "integer", "minimum": 1})", {"9223372036854775807"},
+               {"12345678901234567890", "0"});
+  expect_texts(R"({"type": "number", "minimum": 0})",
+               {"0.12345678901234567", "1.1234567890123456", "9223372036854775807"},
+               {"0.123456789012345678", "1.12345678901234567", "12345678901234567890"});
+  expect_texts(R"({"type": "number", "multipleOf": 0.01})", {"0.25", "12.50"},
+               {"0.255", "0." + std::string(20, '0')});
+}
+
+TEST(Schema, BoundsMayHaveMoreDigitsThanTheMachine) {
+  expect_texts(R"({"type": "number", "minimum": 1e21, "maximum": 3e21})",
+               {"1000000000000000000000", "2999999999999999999999"}, {"999999999999999999999"});
+  expect_texts(R"({"type": "number", "minimum": 1e-20, "maximum": 2e-20})",
+               {"0.00000000000000000001", "0.000000000000000000015"}, {"0.1"});
+  expect_texts(R"({"type": "integer", "minimum": 1e21})", {"1000000000000000000000"},
+               {"10000000000000000000000000"});
+  expect_texts(R"({"enum": [1e25], "minimum": 0})", {"10000000000000000000000000"}, {"1"});
+}
+
+// The parameters of a function that has none.
+TEST(Schema, EmptyPropertiesCloseObjectsOfCalls) {
+  const Json schema = Json::parse(R"({"type": "object", "properties": {}})");
+  for (const bool closes : {false, true}) {
+    auto compiled = compile_sequences({.alternatives = {{SchemaPart{&schema, "schema", closes}}},
+                                       .before = {},
+                                       .between = {},
+                                       .after = {}},
+                                      {.closed_objects = true});
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    Compiled object(std::move(*compiled));
+    EXPECT_TRUE(object.accepts("{}"));
+    EXPECT_EQ(object.accepts(R"({"a": 1})"), !closes);
+  }
+}
+
 TEST(Schema, ObjectsWithoutNamedPropertiesStayOpen) {
   Compiled object(R"({"type": "object"})", {.closed_objects = true});
   EXPECT_TRUE(object.accepts(R"({"a": [1, -2.5e-10, "x", null, true], "b": {"c": {}}})"));

@@ -6,7 +6,6 @@
 #include "serve/http/access_log.h"
 #include "serve/http/http_text.h"
 #include "serve/http/response_queue.h"
-#include "serve/http/thinking_constraint.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -60,45 +59,6 @@ TEST(HttpText, EqualPathsAreRecognizedInAllSpellings) {
     EXPECT_EQ(normalized_path(target), target);
   EXPECT_EQ(model_in_path(normalized_path("/v1/models/org%2F%64emo/")), "org/demo");
   EXPECT_EQ(model_in_path(normalized_path("/v1/models/%2564emo")), "%64emo");
-}
-
-// A constraint that allows only token 3 and then ends.
-class OnlyToken : public model::TokenConstraint {
- public:
-  void allowed_tokens(std::span<uint64_t> allowed) override {
-    std::ranges::fill(allowed, 0);
-    allowed[0] = uint64_t{1} << 3;
-  }
-  void advance(text::TokenId) override { ended_ = true; }
-  bool must_end() const override { return ended_; }
-
- private:
-  bool ended_ = false;
-};
-
-TEST(ThinkingConstraint, ThoughtsAreFreeTextAndTheConstraintAppliesAfterThem) {
-  // The tokens are 0 <think>, 1 </think>, 2 free text, 3 the constrained answer, 4 white space, 5
-  // the end.
-  const grammar::TokenVocabulary vocabulary({"", "", "thought", "{}", "\n\n", ""}, {5});
-  const auto allowed = [](model::TokenConstraint& constraint) {
-    uint64_t mask = 0;
-    constraint.allowed_tokens({&mask, 1});
-    return mask;
-  };
-  const auto constraint =
-      constrain_after_thoughts(std::make_unique<OnlyToken>(), vocabulary, {0, 1}, /*inside=*/false);
-  EXPECT_EQ(allowed(*constraint), 0b001001u);
-  constraint->advance(0);
-  EXPECT_EQ(allowed(*constraint), 0b011110u);
-  constraint->advance(2);
-  EXPECT_EQ(allowed(*constraint), 0b011110u);
-  constraint->advance(1);
-  EXPECT_EQ(allowed(*constraint), 0b011000u);
-  constraint->advance(4);
-  EXPECT_FALSE(constraint->must_end());
-  constraint->advance(3);
-  EXPECT_TRUE(constraint->must_end());
-  EXPECT_EQ(allowed(*constraint), 0b001000u);
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ class HttpTest : public testing::Test {
     TestJson config = TestJson::parse(file);
     config["chat_template"] =
         "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}"
-        "{% for m in messages %}{{ m.content }}\n{% endfor %}";
+        "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+        "{% if opens_thoughts %}<think>\n{% endif %}";
     std::ofstream(folder_ / "tokenizer_config.json") << config;
   }
 

@@ -48,6 +48,25 @@ TEST(Shapes, XmlCallsBecomeJsonIfTheyMustObeySchemas) {
   EXPECT_EQ(call_syntax(ToolSyntax::kLlama, request), ToolSyntax::kLlama);
 }
 
+// A strict function is held to its schema although the model decides whether it is called.
+TEST(Shapes, StrictFunctionsHoldFreeAnswers) {
+  const ServedFolder folder;
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g")};
+  body["tools"][1]["function"]["strict"] = true;
+  const StructuredOutput output = exchange(folder.model, body, {says("")}).structured_output;
+  EXPECT_EQ(output.kind, StructuredOutput::Kind::kStrictCalls);
+  EXPECT_EQ(output.marker.text, "<tool_call>");
+  EXPECT_EQ(output.calls.before_name, "\n{\"name\": \"");
+  EXPECT_FALSE(output.calls.several);
+  ASSERT_EQ(output.calls.functions.size(), 2u);
+  EXPECT_FALSE(output.calls.functions[0].parameters.contains("properties"));
+  EXPECT_TRUE(output.calls.functions[1].parameters.contains("properties"));
+  body["tool_choice"] = "none";
+  EXPECT_EQ(exchange(folder.model, body, {says("")}).structured_output.kind,
+            StructuredOutput::Kind::kText);
+}
+
 // Agents send such requests if they may look something up before they answer.
 TEST(Shapes, JsonFormatStillAllowsToolCalls) {
   const ServedFolder folder;

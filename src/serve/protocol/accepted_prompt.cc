@@ -1,0 +1,115 @@
+#include "serve/protocol/accepted_prompt.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "serve/protocol/conversation_variants.h"
+#include "serve/protocol/described_tools.h"
+
+namespace neuronmm::serve {
+namespace {
+
+// The number of texts that are looked for in a prompt. What a template shows does not depend on the
+// number of messages, so the first ones suffice. Assumed.
+constexpr int kMostSearches = 32;
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Returns the longest run of letters and digits, which no template changes.
+std::string_view longest_word(std::string_view text) {
+  std::string_view longest;
+  for (size_t begin = 0; begin < text.size(); ++begin) {
+    size_t end = begin;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end - begin > longest.size()) longest = text.substr(begin, end - begin);
+    begin = end;
+  }
+  return longest;
+}
+
+// Returns whether the prompt has the names of calls, the results and the system's texts.
+bool shows_all(std::string_view prompt, const Json& messages) {
+  int searches = 0;
+  const auto shows = [&](std::string_view text) {
+    const std::string_view word = longest_word(text);
+    return word.empty() || ++searches > kMostSearches ||
+           prompt.find(word) != std::string_view::npos;
+  };
+  for (const Json& message : messages) {
+    if (message["role"] == "system" || message["role"] == "tool") {
+      if (!shows(message["content"].get_ref<const std::string&>())) return false;
+    }
+    if (!message.contains("tool_calls")) continue;
+    for (const Json& call : message["tool_calls"]) {
+      if (!shows(call["function"]["name"].get_ref<const std::string&>())) return false;
+    }
+  }
+  return true;
+}
+
+using Form = Json (*)(const Json&);
+
+Json object_arguments(const Json& messages) { return with_object_arguments(messages); }
+Json short_ids(const Json& messages) { return with_short_ids(messages); }
+
+// Returns the forms that are tried after the conversation as it is. Each one is a list of changes.
+const std::vector<std::vector<Form>>& forms() {
+  static const std::vector<std::vector<Form>> all = {
+      {object_arguments},
+      {object_arguments, with_single_calls},
+      {object_arguments, with_single_calls, short_ids},
+      {with_merged_turns},
+      {object_arguments, with_single_calls, short_ids, with_merged_turns},
+      {with_system_as_user, with_merged_turns},
+      {object_arguments, with_single_calls, short_ids, with_system_as_user, with_merged_turns},
+      {with_calls_as_text, with_merged_turns},
+      {with_calls_as_text, with_system_as_user, with_merged_turns},
+  };
+  return all;
+}
+
+// The attempts to render one conversation.
+class Attempts {
+ public:
+  explicit Attempts(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // Renders messages that were not tried before. Returns whether the prompt shows all.
+  bool render(const text::Conversation& conversation) {
+    if (std::ranges::count(tried_, conversation.messages) > 0) return false;
+    tried_.push_back(conversation.messages);
+    auto rendered = text::apply_chat_template(tokenizer_, conversation);
+    const bool complete = rendered.ok() && shows_all(rendered->text, conversation.messages);
+    if (!result_ || complete || (rendered.ok() && !result_->ok())) result_ = std::move(rendered);
+    return complete;
+  }
+  Result<text::ChatPrompt> take() { return *std::move(result_); }
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  std::vector<Json> tried_;
+  std::optional<Result<text::ChatPrompt>> result_;
+};
+
+}  // namespace
+
+Result<text::ChatPrompt> accepted_prompt(const text::Tokenizer& tokenizer,
+                                         const TemplateTraits& traits,
+                                         const text::Conversation& conversation) {
+  const text::Conversation first =
+      traits.tools == ToolSyntax::kDescribed ? with_described_tools(conversation) : conversation;
+  Attempts attempts(tokenizer);
+  if (attempts.render(first)) return attempts.take();
+  for (const std::vector<Form>& form : forms()) {
+    text::Conversation changed = first;
+    for (const Form change : form) changed.messages = change(changed.messages);
+    if (attempts.render(changed)) break;
+  }
+  return attempts.take();
+}
+
+}  // namespace neuronmm::serve
