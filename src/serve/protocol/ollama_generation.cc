@@ -114,7 +114,7 @@ ApiResult<std::vector<TokenId>> with_context(const ServedModel& model,
 struct OllamaPrompt {
   std::vector<TokenId> tokens;
   std::string text;
-  Thinking thinking = Thinking::kNone;
+  PromptReasoning reasoning = {};
   std::vector<TokenId> stops = {};  // in addition to those of the model
 };
 
@@ -126,19 +126,19 @@ ApiResult<OllamaPrompt> middle_prompt(const ServedModel& model, const OllamaRequ
              infill_prompt(model, marks, std::move(prefix), request.suffix,
                            request.chat.parameters.max_tokens));
   std::string text = model.tokenizer->decode(tokens);
-  return OllamaPrompt{std::move(tokens), std::move(text), Thinking::kNone, std::move(marks.stops)};
+  return OllamaPrompt{std::move(tokens), std::move(text), {}, std::move(marks.stops)};
 }
 
 ApiResult<OllamaPrompt> prompt_of(const ServedModel& model, const OllamaRequest& request) {
   if (!request.suffix.empty()) return middle_prompt(model, request);
   if (request.raw_prompt) {
     NMM_ASSIGN(std::vector<TokenId> tokens, text_prompt(model, *request.raw_prompt, true));
-    return OllamaPrompt{std::move(tokens), *request.raw_prompt, Thinking::kNone};
+    return OllamaPrompt{std::move(tokens), *request.raw_prompt};
   }
   NMM_ASSIGN(ChatPromptTokens chat, fitting_prompt(model, request));
   NMM_ASSIGN(std::vector<TokenId> tokens,
              with_context(model, request.context, std::move(chat.tokens)));
-  return OllamaPrompt{std::move(tokens), std::move(chat.text), chat.thinking};
+  return OllamaPrompt{std::move(tokens), std::move(chat.text), chat.reasoning};
 }
 
 ApiResult<PreparedGeneration> prepare(const ServedModel& model, const OllamaRequest& request,
@@ -168,7 +168,7 @@ ApiResult<PreparedGeneration> prepare(const ServedModel& model, const OllamaRequ
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.chat);
   ChatOutputSettings output;
   output.continues_message = raw;
-  if (!raw) output = chat_settings(request.chat, syntax, prompt.thinking, context.random());
+  if (!raw) output = chat_settings(request.chat, syntax, prompt.reasoning, context.random());
   ResponseSettings settings = response_settings(model, fields, context, "ollama-");
   settings.prompts = {std::move(prompt.tokens)};
   auto writer = std::make_shared<OllamaWriter>(settings, std::move(output), form, !chat && !raw,
@@ -176,7 +176,7 @@ ApiResult<PreparedGeneration> prepare(const ServedModel& model, const OllamaRequ
   PreparedGeneration generation = prepared_generation(std::move(writer), settings, fields);
   generation.requests.push_back(std::move(submission));
   generation.structured_output = raw ? structured_output(fields.response_format)
-                                     : structured_output(request.chat, syntax, prompt.thinking);
+                                     : structured_output(request.chat, syntax, prompt.reasoning);
   generation.prompt_param = param;
   return generation;
 }

@@ -7,6 +7,7 @@
 
 #include "serve/output/chat_output.h"
 #include "serve/protocol/prepared_generation.h"
+#include "serve/protocol/prompt_reasoning.h"
 #include "serve/requests/chat_request.h"
 
 namespace neuronmm::serve {
@@ -16,8 +17,8 @@ ResponseSettings response_settings(const ServedModel& model, const GenerationPar
                                    const GenerationContext& context, std::string_view id_prefix);
 
 // Returns how the answer to a chat is read. `seed` is the seed of the random ids of calls.
-ChatOutputSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinking thinking,
-                                 uint64_t seed);
+ChatOutputSettings chat_settings(const ChatRequest& request, ToolSyntax syntax,
+                                 const PromptReasoning& reasoning, uint64_t seed);
 
 // Returns the request with its writer, but without the requests to the engine.
 PreparedGeneration prepared_generation(std::shared_ptr<ResponseWriter> writer,
