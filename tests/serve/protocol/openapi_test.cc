@@ -143,9 +143,9 @@ std::vector<Json> variations(const Json& example, const Names& names) {
 bool is_said_in_words(const std::string& message) {
   for (const char* words :
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
-        "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
-        "beside a call that must be made", "expected one shape", "an integer of more than 64 bits",
-        "token ids below"}) {
+        "a JSON schema", "malformed JSON", "expected the order", "false beside it",
+        "the same as \"n\"", "beside a call that must be made", "expected one shape",
+        "an integer of more than 64 bits", "token ids below"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;
