@@ -111,7 +111,8 @@ std::vector<Candidate> Sampler::candidates(std::span<const float> logits,
 }
 
 std::vector<Candidate> Sampler::filtered(std::span<const double> logits, TokenSet allowed) const {
-  auto candidates = softmax_weights(logits, options_.temperature);
+  const double temperature = options_.temperature_last ? 1.0 : options_.temperature;
+  auto candidates = softmax_weights(logits, temperature);
   if (!allowed.empty())
     std::erase_if(candidates, [&](const Candidate& c) {
       return !contains(allowed, static_cast<size_t>(c.id));
@@ -119,10 +120,11 @@ std::vector<Candidate> Sampler::filtered(std::span<const double> logits, TokenSe
   if (options_.top_k > 0) keep_top_k(candidates, static_cast<size_t>(options_.top_k));
   if (options_.typical_p < 1.0) {
     keep_typical(candidates, logits, options_.typical_p);
-    weigh_again(candidates, logits, options_.temperature);
+    weigh_again(candidates, logits, temperature);
   }
   if (options_.top_p < 1.0) keep_top_p(candidates, options_.top_p);
   if (options_.min_p > 0.0) keep_min_p(candidates, options_.min_p);
+  if (options_.temperature_last) weigh_again(candidates, logits, options_.temperature);
   return candidates;
 }
 

@@ -15,13 +15,14 @@ namespace neuronmm::model {
 
 // How a token is chosen. Biases and penalties are applied first, as in vLLM; temperature, top-k,
 // typical-p, top-p, min-p and XTC follow in this order. Typical-p and XTC look at probabilities of
-// temperature 1, as in llama.cpp.
+// temperature 1, as in llama.cpp. With `temperature_last` so do top-p and min-p.
 struct SamplingOptions {
   double temperature = 0.0;  // 0 is greedy: the largest logit, and the smallest id among equal ones
   int64_t top_k = 0;         // 0 turns it off
   double top_p = 1.0;        // 1 turns it off
   double min_p = 0.0;        // 0 turns it off
-  double typical_p = 1.0;    // 1 turns it off
+  bool temperature_last = false;
+  double typical_p = 1.0;  // 1 turns it off
   // XTC: with this probability the likely tokens are left out, except for the least likely of them.
   // Likely tokens have at least the probability `xtc_threshold`.
   double xtc_probability = 0.0, xtc_threshold = 0.1;

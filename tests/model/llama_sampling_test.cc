@@ -125,6 +125,30 @@ TEST_F(LlamaSampling, TypicalKeepsTheTokensNearestToTheEntropy) {
   }
 }
 
+// With temperature last, top-p and min-p look at the probabilities of temperature 1.
+TEST_F(LlamaSampling, TemperatureMayComeLast) {
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<float> scores = logits(2 + pick(20));
+    SamplingOptions options = {.temperature = real(0.2, 3.0), .top_p = real(0.1, 1.0)};
+    options.min_p = real(0.0, 0.3);
+    options.temperature_last = true;
+    const std::vector<double> wide(scores.begin(), scores.end()), shares = softmax(wide);
+    std::vector<size_t> order(shares.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::sort(order, std::ranges::greater(), [&](size_t i) { return shares[i]; });
+    std::vector<double> expected(shares.size(), 0.0);
+    double mass = 0.0, total = 0.0;
+    for (const size_t i : order) {
+      if (mass >= options.top_p || shares[i] < options.min_p * shares[order[0]]) break;
+      mass += shares[i];
+      total += expected[i] = std::exp(wide[i] / options.temperature);
+    }
+    for (double& share : expected) share /= total;
+    expect_equal(distribution(options, scores, {0}, {}), expected);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_F(LlamaSampling, XtcLeavesOutAllLikelyTokensButTheLeastLikely) {
   for (int round = 0; round < 300; ++round) {
     const std::vector<float> scores = logits(2 + pick(8));

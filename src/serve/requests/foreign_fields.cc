@@ -80,10 +80,10 @@ std::vector<Row> other_samplers() {
                                 "expected repeat_penalty and repeat_last_n instead"));
   append(fields, refused_unless({-1}, {"sampler_seed", "sampling_seed"}, "expected seed instead"));
   append(fields, refused_unless({true}, {"do_sample"}, "expected temperature 0 to draw nothing"));
-  append(fields, refused({"use_beam_search", "dynamic_temperature", "temperature_last", "samplers",
-                          "sampler_order", "sampler_priority", "watermark", "watermarking",
-                          "negative_prompt", "preset"},
-                         kUnknownHow));
+  append(fields,
+         refused({"use_beam_search", "dynamic_temperature", "temperature_last", "sampler_order",
+                  "sampler_priority", "watermark", "watermarking", "negative_prompt", "preset"},
+                 kUnknownHow));
   for (const char* name : {"top_n_sigma", "nsigma", "adaptive_target"})
     fields.push_back(Row::not_supported(name, kUnknownHow).unless_at_most(0.0));
   return fields;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "serve/requests/sampler_order.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -113,6 +115,7 @@ std::vector<RequestField> dry_fields() {
 std::vector<RequestField> llama_sampling_fields() {
   using Field = RequestField;
   return {
+      samplers_field(),
       Field::number("repeat_penalty", 0.01, 100.0,
                     "Like repetition_penalty, for the last repeat_last_n tokens only. If it is "
                     "given, the repetition_penalty of generation_config.json does not count"),
@@ -200,6 +203,7 @@ void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
   parameters.xtc_probability = fields.number_or_default("xtc_probability");
   parameters.xtc_threshold = fields.number_or_default("xtc_threshold");
   read_dry(fields, parameters);
+  read_samplers(fields, parameters);
 }
 
 }  // namespace neuronmm::serve

@@ -150,9 +150,9 @@ std::vector<Json> variations(const Json& example, const Names& names) {
 bool is_said_in_words(const std::string& message) {
   for (const char* words :
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
-        "a JSON schema", "malformed JSON", "false beside", "the same as \"n\"",
-        "beside a call that must be made", "expected one shape", "an integer of more than 64 bits",
-        "token ids below", "or a text and a number or false", "names out of penalties"}) {
+        "a JSON schema", "malformed JSON", "expected the order", "false beside",
+        "the same as \"n\"", "beside a call that must be made", "expected one shape",
+        "an integer of more than 64 bits", "token ids below", "or a text and a number or false"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;

@@ -106,6 +106,62 @@ TEST(SamplingFields, ASeedOfMinusOneIsAsNoSeed) {
   }
 }
 
+model::SamplingOptions sampling_with(const ServedFolder& folder, const Json& samplers) {
+  ServedModel model = folder.model;
+  model.generation.top_k = 20;
+  Json body = chat_body();
+  body.update({{"samplers", samplers},
+               {"temperature", 0.5},
+               {"top_p", 0.9},
+               {"min_p", 0.1},
+               {"typical_p", 0.8},
+               {"xtc_probability", 0.3},
+               {"repeat_penalty", 1.2},
+               {"frequency_penalty", 0.5},
+               {"dry_multiplier", 0.7}});
+  const Exchange asked = exchange(model, body, {says("")});
+  EXPECT_FALSE(asked.error) << asked.error->message;
+  return asked.error ? model::SamplingOptions() : asked.requests.at(0).sampling;
+}
+
+TEST(SamplingFields, SamplersThatAreNotListedAreOff) {
+  const ServedFolder folder;
+  for (const Json& list : {Json({"top_k", "typ_p", "top_p", "min_p", "temperature"}),
+                           Json("top_k;typ_p;top_p;min_p;temperature"), Json("kypmt")}) {
+    const model::SamplingOptions some = sampling_with(folder, list);
+    EXPECT_TRUE(some.temperature_last);
+    EXPECT_EQ(some.temperature, 0.5);
+    EXPECT_EQ(some.top_k, 20);
+    EXPECT_EQ(some.top_p, 0.9);
+    EXPECT_EQ(some.typical_p, 0.8);
+    EXPECT_EQ(some.xtc_probability, 0.0);
+    EXPECT_EQ(some.repeat_penalty, 1.0);
+    EXPECT_EQ(some.frequency_penalty, 0.0);
+    EXPECT_FALSE(some.dry.active());
+  }
+  const model::SamplingOptions all = sampling_with(folder, "edskypmxt");
+  EXPECT_TRUE(all.temperature_last && all.dry.active() && all.penalises_recent_tokens());
+  EXPECT_EQ(all.xtc_probability, 0.3);
+  const model::SamplingOptions first = sampling_with(folder, {"temperature", "top_k"});
+  EXPECT_FALSE(first.temperature_last);
+  EXPECT_EQ(first.top_p, 1.0);
+  EXPECT_EQ(sampling_with(folder, "top_k").temperature, 1.0);
+  EXPECT_EQ(sampling_with(folder, "").top_p, 0.9);
+}
+
+TEST(SamplingFields, AnotherOrderOfSamplersIsRefused) {
+  const ServedFolder folder;
+  for (const Json& list : {Json({"top_p", "top_k"}), Json({"top_k", "temperature", "top_p"}),
+                           Json({"top_k", "top_k"}), Json({"temperature", "top_k", "temperature"}),
+                           Json({"infill"}), Json("pk"), Json("top_k;wrong"), Json(1)}) {
+    Json body = chat_body();
+    body["samplers"] = list;
+    const Exchange asked = exchange(folder.model, body, {});
+    ASSERT_TRUE(asked.error) << list;
+    EXPECT_EQ(asked.error->param, "samplers");
+  }
+}
+
 TEST(SamplingFields, StopSequencesAreStops) {
   const ServedFolder folder;
   for (const char* fields : {R"({"stop_sequences": ["lo"]})", R"({"stop_sequences": "lo"})",
@@ -169,7 +225,7 @@ TEST(ForeignFields, SamplersOfOtherServersAreRefusedUnlessTheyAreOff) {
   for (const char* on :
        {R"({"mirostat": 2})", R"({"mirostat_mode": 1})", R"({"dynatemp_range": 0.5})",
         R"({"tfs_z": 0.9})", R"({"top_n_sigma": 1.5})", R"({"top_n_sigma": "0"})",
-        R"({"do_sample": false})", R"({"smoothing_factor": 0.2})", R"({"samplers": ["top_k"]})",
+        R"({"do_sample": false})", R"({"smoothing_factor": 0.2})", R"({"sampler_order": [1]})",
         R"({"adaptive_target": 0.5})", R"({"rep_pen": 1.2})", R"({"stop_regex": "a"})",
         R"({"truncation_length": 100})", R"({"num_beams": 4})", R"({"n_probs": 3})"}) {
     const Json fields = Json::parse(on);
