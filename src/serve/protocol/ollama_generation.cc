@@ -99,6 +99,14 @@ ApiResult<std::vector<TokenId>> with_context(const ServedModel& model,
   return prompt;
 }
 
+// Returns the prompt for a model without a chat template, which continues texts.
+std::string joined_messages(const Json& messages) {
+  std::string text;
+  for (const Json& message : messages)
+    text += (text.empty() ? "" : "\n") + message["content"].get<std::string>();
+  return text;
+}
+
 struct OllamaPrompt {
   std::vector<TokenId> tokens;
   std::string text;
@@ -107,7 +115,8 @@ struct OllamaPrompt {
 
 ApiResult<OllamaPrompt> prompt_of(const ServedModel& model, const OllamaRequest& request) {
   if (request.raw_prompt) {
-    NMM_ASSIGN(std::vector<TokenId> tokens, text_prompt(model, *request.raw_prompt, true));
+    NMM_ASSIGN(std::vector<TokenId> text, text_prompt(model, *request.raw_prompt, true));
+    NMM_ASSIGN(std::vector<TokenId> tokens, with_context(model, request.context, std::move(text)));
     return OllamaPrompt{std::move(tokens), *request.raw_prompt, Thinking::kNone};
   }
   NMM_ASSIGN(ChatPromptTokens chat, fitting_prompt(model, request));
@@ -174,7 +183,9 @@ ApiResult<PreparedGeneration> prepare_ollama_chat(const ServedModel& model, std:
 ApiResult<PreparedGeneration> prepare_ollama_generate(const ServedModel& model,
                                                       std::string_view body,
                                                       const GenerationContext& context) {
-  NMM_ASSIGN(const OllamaRequest request, parse_ollama_generate(body));
+  NMM_ASSIGN(OllamaRequest request, parse_ollama_generate(body));
+  if (model.tokenizer->config().chat_templates.empty() && !request.raw_prompt)
+    request.raw_prompt = joined_messages(request.chat.conversation.messages);
   return prepare(model, request, OllamaForm::kGenerate, context);
 }
 

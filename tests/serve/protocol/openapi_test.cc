@@ -149,7 +149,7 @@ bool is_said_in_words(const std::string& message) {
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
         "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
         "beside a call that must be made", "expected one shape", "an integer of more than 64 bits",
-        "token ids below"}) {
+        "token ids below", "Ollama has no such option"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;
