@@ -149,7 +149,8 @@ bool is_said_in_words(const std::string& message) {
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
         "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
         "beside a call that must be made", "expected one shape", "an integer of more than 64 bits",
-        "token ids below", "Ollama has no such option"}) {
+        "token ids below", "Ollama has no such option", "model is required",
+        "texts that are not empty"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;
