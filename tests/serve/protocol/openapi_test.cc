@@ -150,7 +150,7 @@ bool is_said_in_words(const std::string& message) {
         "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
         "beside a call that must be made", "expected one shape", "an integer of more than 64 bits",
         "token ids below", "Ollama has no such option", "model is required",
-        "texts that are not empty"}) {
+        "texts that are not empty", "no system and no context beside it"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;
