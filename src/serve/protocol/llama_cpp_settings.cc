@@ -20,23 +20,6 @@ void set_default(std::optional<T>& field, const std::optional<T>& recommended, T
   if (!field && !recommended) field = value;
 }
 
-// Turns off each sampler that the list lacks.
-void turn_off_others(const std::vector<std::string>& samplers, GenerationParameters& fields) {
-  const auto has = [&](const char* name) {
-    return std::ranges::find(samplers, name) != samplers.end();
-  };
-  if (!has("temperature")) fields.temperature = 1.0;
-  if (!has("top_k")) fields.top_k = 0;
-  if (!has("top_p")) fields.top_p = 1.0;
-  if (!has("min_p")) fields.min_p = 0.0;
-  if (!has("typ_p")) fields.typical_p = 1.0;
-  if (!has("xtc")) fields.xtc_probability = 0.0;
-  if (!has("dry")) fields.dry.multiplier = 0.0;
-  if (has("penalties")) return;
-  fields.repetition_penalty = fields.repeat_penalty = 1.0;
-  fields.presence_penalty = fields.frequency_penalty = 0.0;
-}
-
 Json bias_list(const std::vector<model::LogitBias>& biases) {
   Json list = Json::array();
   for (const model::LogitBias& bias : biases)
@@ -52,7 +35,7 @@ void fill_llama_cpp_defaults(const io::GenerationConfig& generation, LlamaCppReq
   set_default(fields.top_k, generation.top_k, kTopK);
   set_default(fields.top_p, generation.top_p, kTopP);
   set_default(fields.min_p, generation.min_p, kMinP);
-  if (request.samplers) turn_off_others(*request.samplers, fields);
+  if (!fields.samplers) fields.temperature_last = true;
 }
 
 // Samplers that this server lacks have the values that switch them off.
@@ -101,7 +84,7 @@ Json llama_cpp_settings_json(const ServedModel& model, const LlamaCppRequest& re
           {"grammar_lazy", false},
           {"grammar_triggers", Json::array()},
           {"preserved_tokens", Json::array()},
-          {"samplers", request.samplers.value_or(default_samplers())},
+          {"samplers", fields.samplers.value_or(default_samplers())},
           {"timings_per_token", request.timings_per_token},
           {"post_sampling_probs", false},
           {"lora", Json::array()}};

@@ -111,6 +111,14 @@ ApiResult<std::vector<TokenId>> with_context(const ServedModel& model,
   return prompt;
 }
 
+// Returns the prompt for a model without a chat template, which continues texts.
+std::string joined_messages(const Json& messages) {
+  std::string text;
+  for (const Json& message : messages)
+    text += (text.empty() ? "" : "\n") + message["content"].get<std::string>();
+  return text;
+}
+
 struct OllamaPrompt {
   std::vector<TokenId> tokens;
   std::string text;
@@ -132,7 +140,8 @@ ApiResult<OllamaPrompt> middle_prompt(const ServedModel& model, const OllamaRequ
 ApiResult<OllamaPrompt> prompt_of(const ServedModel& model, const OllamaRequest& request) {
   if (!request.suffix.empty()) return middle_prompt(model, request);
   if (request.raw_prompt) {
-    NMM_ASSIGN(std::vector<TokenId> tokens, text_prompt(model, *request.raw_prompt, true));
+    NMM_ASSIGN(std::vector<TokenId> text, text_prompt(model, *request.raw_prompt, true));
+    NMM_ASSIGN(std::vector<TokenId> tokens, with_context(model, request.context, std::move(text)));
     return OllamaPrompt{std::move(tokens), *request.raw_prompt};
   }
   NMM_ASSIGN(ChatPromptTokens chat, fitting_prompt(model, request));
@@ -204,6 +213,8 @@ ApiResult<PreparedGeneration> prepare_ollama_generate(const ServedModel& model,
                                                       const GenerationContext& context) {
   NMM_ASSIGN(OllamaRequest request, parse_ollama_generate(body));
   fill_ollama_defaults(model.generation, request.chat.parameters);
+  if (model.tokenizer->config().chat_templates.empty() && !request.raw_prompt)
+    request.raw_prompt = joined_messages(request.chat.conversation.messages);
   return prepare(model, request, OllamaForm::kGenerate, context);
 }
 

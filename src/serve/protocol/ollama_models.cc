@@ -1,5 +1,7 @@
 #include "serve/protocol/ollama_models.h"
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <utility>
 
@@ -17,6 +19,15 @@ std::string size_in_words(double parameters) {
   if (parameters >= 1e9) return fmt::format("{:.1f}B", parameters / 1e9);
   if (parameters >= 1e6) return fmt::format("{:.2f}M", parameters / 1e6);
   return fmt::format("{:.2f}K", parameters / 1e3);
+}
+
+// Returns an architecture's name as GGUF files have it: "llama" for "LlamaForCausalLM".
+std::string family_of(std::string architecture) {
+  constexpr std::string_view kSuffix = "ForCausalLM";
+  if (architecture.ends_with(kSuffix)) architecture.resize(architecture.size() - kSuffix.size());
+  std::ranges::transform(architecture, architecture.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  return architecture;
 }
 
 // Returns what a description says about the weights, for example "BF16" or "int4".
@@ -106,7 +117,7 @@ OllamaModel ollama_model(const ServedModel& model, std::string_view description_
   const Json description = Json::parse(description_json, nullptr, /*allow_exceptions=*/false);
   const Json& known = description.is_object() ? description : Json::object();
   OllamaModel facts{.digest = std::move(digest),
-                    .family = known.value("architecture", "unknown"),
+                    .family = family_of(known.value("architecture", "unknown")),
                     .parameter_size = size_in_words(known.value("parameters", 0.0)),
                     .quantization = quantization_of(known),
                     .bytes = known.value("bytes", int64_t{0}),

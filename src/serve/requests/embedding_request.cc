@@ -158,7 +158,8 @@ RequestTable openai_table() {
   return {{
               Field::string("model", kModelMeaning),
               Field::other("input", inputs_schema(),
-                           "A text, an array of token ids, or an array of several of either")
+                           "A text, an array of token ids, or an array of several of either. Texts "
+                           "must not be empty")
                   .required(),
               encoding_field(),
               Field::integer("dimensions", 1, kMostDimensions,

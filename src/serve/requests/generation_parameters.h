@@ -55,6 +55,7 @@ struct GenerationParameters {
   std::optional<double> repeat_penalty;
   int64_t repeat_last_n = 64;
   bool temperature_last = false;  // whether temperature comes after top_k and the like
+  std::optional<std::vector<std::string>> samplers;  // those listed, by llama.cpp's names
   double typical_p = 1.0, xtc_probability = 0.0, xtc_threshold = 0.1;
   model::DryOptions dry;  // without breakers
   std::vector<std::string> dry_sequence_breakers;

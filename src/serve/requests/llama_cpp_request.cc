@@ -152,13 +152,6 @@ std::vector<RequestField> llama_cpp_probability_fields() {
           "logit_bias", {{"type", {"array", "object", "null"}}},
           "Numbers that are added to the logits of tokens, as [[id or text, number], ...] or "
           "as {id or text: number}. false forbids the tokens"),
-      RequestField::other(
-          "samplers",
-          {{"anyOf",
-            {array_schema({{"type", "string"}}, {}, kMostSamplers),
-             {{"type", "string"}},
-             {{"type", "null"}}}}},
-          "The samplers to use, as names or as one text of letters. The others are off"),
   };
 }
 
@@ -241,7 +234,6 @@ LlamaCppRequest read_llama_cpp_fields(FieldReader& fields) {
   request.id_slot = fields.integer_or_default("id_slot");
   request.min_keep = fields.integer_or_default("min_keep");
   request.response_fields = read_text_list(fields, "response_fields", kMostResponseFields);
-  request.samplers = read_samplers(fields);
   request.parameters.unknown_fields = unknown_fields(fields);
   return request;
 }

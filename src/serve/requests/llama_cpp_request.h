@@ -32,9 +32,8 @@ struct LlamaCppRequest {
   // Milliseconds after the first token at which the next line end ends the answer. Nothing ends it
   // if this is not positive.
   int64_t t_max_predict_ms = 0;
-  std::vector<std::string> response_fields;          // empty: all fields
-  std::optional<std::vector<std::string>> samplers;  // by llama.cpp's names
-  MixedText input_prefix, input_suffix;              // of /infill
+  std::vector<std::string> response_fields;  // empty: all fields
+  MixedText input_prefix, input_suffix;      // of /infill
   std::vector<InfillFile> input_extra;
 };
 

@@ -11,40 +11,6 @@ namespace {
 
 constexpr size_t kMostTextBiases = 10'000;
 
-// The names of samplers in requests, and the name by which llama.cpp's answers call each. The last
-// ones were removed from llama.cpp, and clients still send them.
-constexpr std::pair<std::string_view, const char*> kSamplers[] = {{"penalties", "penalties"},
-                                                                  {"dry", "dry"},
-                                                                  {"top_n_sigma", "top_n_sigma"},
-                                                                  {"top-n-sigma", "top_n_sigma"},
-                                                                  {"top_k", "top_k"},
-                                                                  {"top-k", "top_k"},
-                                                                  {"typ_p", "typ_p"},
-                                                                  {"typ-p", "typ_p"},
-                                                                  {"typical_p", "typ_p"},
-                                                                  {"typical-p", "typ_p"},
-                                                                  {"typical", "typ_p"},
-                                                                  {"typ", "typ_p"},
-                                                                  {"top_p", "top_p"},
-                                                                  {"top-p", "top_p"},
-                                                                  {"nucleus", "top_p"},
-                                                                  {"min_p", "min_p"},
-                                                                  {"min-p", "min_p"},
-                                                                  {"xtc", "xtc"},
-                                                                  {"temperature", "temperature"},
-                                                                  {"temp", "temperature"},
-                                                                  {"infill", "infill"},
-                                                                  {"adaptive_p", "adaptive_p"},
-                                                                  {"tfs_z", ""},
-                                                                  {"tfs-z", ""},
-                                                                  {"tfs", ""},
-                                                                  {"adaptive-p", "adaptive_p"}};
-// The letters that stand for samplers if the field is one text.
-constexpr std::pair<char, const char*> kSamplerLetters[] = {
-    {'e', "penalties"},   {'d', "dry"},    {'s', "top_n_sigma"}, {'k', "top_k"},
-    {'y', "typ_p"},       {'p', "top_p"},  {'m', "min_p"},       {'x', "xtc"},
-    {'t', "temperature"}, {'i', "infill"}, {'a', "adaptive_p"}};
-
 std::optional<TokenId> llama_token_id(const Json& value) {
   const auto number = as_integer(value);
   const bool good = number && *number >= 0 && *number <= std::numeric_limits<TokenId>::max();
@@ -115,30 +81,6 @@ std::vector<std::string> read_text_list(FieldReader& fields, const char* key, si
     return {};
   }
   return list->get<std::vector<std::string>>();
-}
-
-std::optional<std::vector<std::string>> read_samplers(FieldReader& fields) {
-  const Json* value = fields.find("samplers");
-  if (value == nullptr) return std::nullopt;
-  std::vector<std::string> samplers;
-  const auto add = [&](const auto& names, const auto& name) {
-    const auto found = std::ranges::find(names, name, [](const auto& pair) { return pair.first; });
-    if (found != std::end(names) && *found->second != '\0') samplers.emplace_back(found->second);
-    return found != std::end(names);
-  };
-  bool good = true;
-  if (value->is_string()) {
-    for (const char letter : value->get_ref<const std::string&>())
-      good = good && samplers.size() < kMostSamplers && add(kSamplerLetters, letter);
-  } else {
-    for (const std::string& name : read_text_list(fields, "samplers", kMostSamplers))
-      good = good && add(kSamplers, name);
-  }
-  if (!good)
-    fields.add_mismatch("samplers",
-                        "names out of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, "
-                        "xtc, temperature and infill, or their letters edskypmxti");
-  return samplers;
 }
 
 }  // namespace neuronmm::serve

@@ -27,14 +27,10 @@ struct TextBias {
 
 // The bias that stands for "never", which llama.cpp's clients write as false.
 inline constexpr double kForbiddingBias = -1e9;
-inline constexpr size_t kMostSamplers = 100;
 
 // Reads the field logit_bias, whose value is `biases`: [[id or text, number or false], ...] or {id
 // or text: number or false}. A wrong value is recorded as an error.
 std::vector<TextBias> read_text_biases(const Json& biases, FieldReader& fields);
-// Reads the field samplers, names or a text of letters, and returns llama.cpp's names of them.
-// Returns nothing if the field is absent.
-std::optional<std::vector<std::string>> read_samplers(FieldReader& fields);
 // Reads an array of at most `most` strings. It is empty if the field is absent.
 std::vector<std::string> read_text_list(FieldReader& fields, const char* key, size_t most);
 

@@ -135,8 +135,9 @@ std::vector<std::string> read_stop_option(FieldReader& options) {
 }  // namespace
 
 RequestField ollama_options_field() {
-  return RequestField::object("options", options_table().fields(),
-                              "How the answer is drawn, by the names of Ollama's options");
+  return RequestField::object(
+      "options", options_table().fields(),
+      "How the answer is drawn, by the names of Ollama's options. Another name is an error");
 }
 
 void read_ollama_options(FieldReader& fields, GenerationParameters& parameters) {

@@ -14,7 +14,8 @@ enum class SamplerKind {
   kTopP,
   kMinP,
   kXtc,
-  kTemperature
+  kTemperature,
+  kNone  // a name that clients still send for a sampler that is no more, or that has no effect here
 };
 
 struct SamplerName {
@@ -33,16 +34,28 @@ constexpr SamplerName kSamplerNames[] = {{"penalties", 'e', SamplerKind::kPenalt
                                          {"min_p", 'm', SamplerKind::kMinP},
                                          {"xtc", 'x', SamplerKind::kXtc},
                                          {"temperature", 't', SamplerKind::kTemperature},
-                                         {"temp", 't', SamplerKind::kTemperature}};
+                                         {"temp", 't', SamplerKind::kTemperature},
+                                         {"infill", 'i', SamplerKind::kNone},
+                                         {"adaptive_p", 'a', SamplerKind::kNone},
+                                         {"tfs_z", 'f', SamplerKind::kNone},
+                                         {"tfs", 'f', SamplerKind::kNone},
+                                         {"typ", 'y', SamplerKind::kTypical},
+                                         {"typical", 'y', SamplerKind::kTypical},
+                                         {"nucleus", 'p', SamplerKind::kTopP}};
+
+// Older programs write hyphens.
+const SamplerName* find_sampler(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  const auto found = std::ranges::find(kSamplerNames, name, &SamplerName::name);
+  return found == std::end(kSamplerNames) ? nullptr : &*found;
+}
 
 // Returns the names in an array, in a text with semicolons, or in a text of letters.
 std::vector<std::string> listed_names(const Json& value) {
   if (value.is_array()) return value.get<std::vector<std::string>>();
   std::vector<std::string> names;
   const std::string text = value.get<std::string>();
-  const bool is_name =
-      std::ranges::find(kSamplerNames, text, &SamplerName::name) != std::end(kSamplerNames);
-  if (text.find(';') == std::string::npos && !is_name) {
+  if (text.find(';') == std::string::npos && find_sampler(text) == nullptr) {
     for (const char letter : text) {
       const auto found = std::ranges::find(kSamplerNames, letter, &SamplerName::letter);
       names.emplace_back(found == std::end(kSamplerNames) ? std::string_view() : found->name);
@@ -61,9 +74,9 @@ std::vector<std::string> listed_names(const Json& value) {
 std::optional<std::vector<SamplerKind>> kinds_in_order(const std::vector<std::string>& names) {
   std::vector<SamplerKind> kinds;
   for (const std::string& name : names) {
-    const auto found = std::ranges::find(kSamplerNames, name, &SamplerName::name);
-    if (found == std::end(kSamplerNames)) return std::nullopt;
-    kinds.push_back(found->kind);
+    const SamplerName* const found = find_sampler(name);
+    if (found == nullptr) return std::nullopt;
+    if (found->kind != SamplerKind::kNone) kinds.push_back(found->kind);
   }
   std::vector<SamplerKind> others = kinds;
   std::erase(others, SamplerKind::kTemperature);
@@ -87,8 +100,9 @@ void switch_off(SamplerKind kind, GenerationParameters& parameters) {
     case SamplerKind::kDry:
       parameters.dry.multiplier = 0.0;
       break;
-    case SamplerKind::kSigma:
-      break;  // is refused unless it is off
+    case SamplerKind::kSigma:  // is refused unless it is off
+    case SamplerKind::kNone:
+      break;
     case SamplerKind::kTopK:
       parameters.top_k = 0;
       break;
@@ -138,7 +152,11 @@ void read_samplers(FieldReader& fields, GenerationParameters& parameters) {
   for (const SamplerName& sampler : kSamplerNames) {
     if (std::ranges::count(*kinds, sampler.kind) == 0) switch_off(sampler.kind, parameters);
   }
-  parameters.temperature_last = kinds->back() == SamplerKind::kTemperature;
+  parameters.temperature_last = !kinds->empty() && kinds->back() == SamplerKind::kTemperature;
+  parameters.samplers.emplace();
+  for (const SamplerKind kind : *kinds)
+    parameters.samplers->emplace_back(
+        std::ranges::find(kSamplerNames, kind, &SamplerName::kind)->name);
 }
 
 }  // namespace neuronmm::serve

@@ -16,6 +16,14 @@ std::string thinking_template() {
          "{% if enable_thinking %}<think>{% else %}<think></think>{% endif %}";
 }
 
+std::filesystem::path small_folder_without_template() {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "ollama_without_template";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "tokenizer.json") << text::small_tokenizer();
+  std::ofstream(folder / "tokenizer_config.json") << "{}";
+  return folder;
+}
+
 Json chat(const char* text = "Hi") {
   return {{"model", "small"},
           {"messages", {{{"role", "user"}, {"content", text}}}},
@@ -263,6 +271,20 @@ TEST(OllamaGenerate, RawPromptsGoToTheModelAsTheyAre) {
   EXPECT_FALSE(result.body().contains("context"));
 }
 
+TEST(OllamaGenerate, ModelsWithoutAChatTemplateContinueThePrompt) {
+  const ServedFolder folder;
+  ServedModel model = folder.model;
+  auto tokenizer = text::Tokenizer::load(small_folder_without_template());
+  ASSERT_TRUE(tokenizer.ok());
+  model.tokenizer = &*tokenizer;
+  describe_templates(model);
+  const Json body = {{"model", "small"}, {"system", "S"}, {"prompt", "ab"}, {"stream", false}};
+  const Exchange result = exchange_by(prepare_ollama_generate, model, body, {says("cd")});
+  ASSERT_FALSE(result.error) << result.error->message;
+  EXPECT_EQ(result.requests[0].prompt, bytes("S\nab"));
+  EXPECT_EQ(result.body()["response"], "cd");
+}
+
 TEST(OllamaGenerate, FormatsAreShapesOfTheAnswer) {
   const ServedFolder folder;
   Json body = {{"model", "small"}, {"prompt", "Hi"}, {"format", "json"}};
@@ -289,7 +311,7 @@ TEST(OllamaModels, AreDescribedByTheirFacts) {
   folder.model.hidden_size = 384;
   const OllamaModel facts = ollama_model(
       folder.model,
-      R"({"architecture": "llama", "parameters": 1234567890, "bytes": 99, "weights": "floats",
+      R"({"architecture": "LlamaForCausalLM", "parameters": 1234567890, "bytes": 99, "weights": "floats",
           "dtypes": "BF16", "num_hidden_layers": 4, "hidden_size": 384})",
       "abc");
   const Json tags = Json::parse(ollama_tags_json(folder.model, facts));

@@ -152,7 +152,9 @@ bool is_said_in_words(const std::string& message) {
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
         "a JSON schema", "malformed JSON", "expected the order", "false beside",
         "the same as \"n\"", "beside a call that must be made", "expected one shape",
-        "an integer of more than 64 bits", "token ids below", "or a text and a number or false"}) {
+        "an integer of more than 64 bits", "token ids below", "or a text and a number or false",
+        "Ollama has no such option", "model is required", "texts that are not empty",
+        "no system and no context beside it"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;

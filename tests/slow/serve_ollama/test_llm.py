@@ -12,10 +12,10 @@ def test_a_conversation_works(url, tmp_path):
     environment = os.environ | {"OLLAMA_HOST": url, "LLM_USER_PATH": str(tmp_path), "TERM": "xterm"}
     program = str(Path(sys.executable).parent / "llm")
     listed = pexpect.run(f"{program} models list", env=environment).decode()
-    assert "Ollama: demo:latest" in listed
+    assert "Ollama: ollama/demo:latest" in listed
     chat = pexpect.spawn(
         program,
-        ["chat", "--model", "demo:latest", "--option", "num_predict", "12", "--option", "temperature", "0"],
+        ["chat", "--model", "ollama/demo:latest", "--option", "num_predict", "12", "--option", "temperature", "0"],
         env=environment,
         encoding="utf-8",
         timeout=60,

@@ -35,6 +35,11 @@ class Terminal:
                 return
         raise AssertionError(self.text())
 
+    def click(self, label):
+        row = next(i for i, line in enumerate(self.screen.display) if label in line)
+        place = f"{self.screen.display[row].index(label) + 2};{row + 1}"
+        self.press(f"\x1b[<0;{place}M\x1b[<0;{place}m")
+
     def press(self, keys):
         time.sleep(0.3)  # the program redraws between two keys
         self.process.send(keys)
@@ -53,8 +58,8 @@ def test_a_conversation_works(url, tmp_path):
     terminal.press("demo:latest")
     terminal.press("\x1b[B")  # to the list
     terminal.press("\r")
-    terminal.wait_for(lambda text: "Caps:" in text and "25" in text)  # its size is shown
-    terminal.press("\r")
+    terminal.wait_for(lambda text: "Size: 0.01 GB" in text)
+    terminal.click("Save")
     terminal.wait_for(lambda text: "chat #1 - demo:latest" in text)
     for question in ["Once upon a time there was", "Then the dog"]:
         terminal.press(question)
