@@ -74,7 +74,7 @@ class WorkPool {
 
 // The pools of a server. Large output formats take up to some seconds each, and other requests must
 // not notice them. So they have threads of their own, one for a client, with a low priority: the
-// kernel gives such a thread about a tenth of a core that another thread wants, too.
+// kernel gives such a thread about a thirtieth of a core that another thread wants, too.
 struct WorkPools {
   WorkPool requests;
   WorkPool large_formats{{.threads = 2, .threads_of_client = 1, .niceness = 15}};

@@ -9,7 +9,7 @@
 namespace neuronmm::serve {
 
 // Sets what the request leaves out and the model's generation_config.json does not recommend to the
-// values of llama.cpp's server, and turns off the samplers that the request's list lacks.
+// values of llama.cpp's server.
 void fill_llama_cpp_defaults(const io::GenerationConfig& generation, LlamaCppRequest& request);
 
 // Returns "generation_settings" of an answer, or of one to an empty request for /props and /slots.
