@@ -60,6 +60,7 @@ Json short_ids(const Json& messages) { return with_short_ids(messages); }
 // Returns the forms that are tried after the conversation as it is. Each one is a list of changes.
 const std::vector<std::vector<Form>>& forms() {
   static const std::vector<std::vector<Form>> all = {
+      {},
       {object_arguments},
       {object_arguments, with_single_calls},
       {object_arguments, with_single_calls, short_ids},
@@ -73,6 +74,16 @@ const std::vector<std::vector<Form>>& forms() {
   return all;
 }
 
+// Adds empty descriptions to functions that have none, because some templates demand them.
+void add_descriptions(Json& tools) {
+  if (!tools.is_array()) return;
+  for (Json& tool : tools) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    Json& description = tool["function"]["description"];
+    if (description.is_null()) description = "";
+  }
+}
+
 // The attempts to render one conversation.
 class Attempts {
  public:
@@ -80,8 +91,9 @@ class Attempts {
 
   // Renders messages that were not tried before. Returns whether the prompt shows all.
   bool render(const text::Conversation& conversation) {
-    if (std::ranges::count(tried_, conversation.messages) > 0) return false;
-    tried_.push_back(conversation.messages);
+    const Json tried = {conversation.messages, conversation.tools};
+    if (std::ranges::count(tried_, tried) > 0) return false;
+    tried_.push_back(tried);
     auto rendered = text::apply_chat_template(tokenizer_, conversation);
     const bool complete = rendered.ok() && shows_all(rendered->text, conversation.messages);
     if (!result_ || complete || (rendered.ok() && !result_->ok())) result_ = std::move(rendered);
@@ -104,8 +116,10 @@ Result<text::ChatPrompt> accepted_prompt(const text::Tokenizer& tokenizer,
       traits.tools == ToolSyntax::kDescribed ? with_described_tools(conversation) : conversation;
   Attempts attempts(tokenizer);
   if (attempts.render(first)) return attempts.take();
+  text::Conversation described = first;
+  add_descriptions(described.tools);
   for (const std::vector<Form>& form : forms()) {
-    text::Conversation changed = first;
+    text::Conversation changed = described;
     for (const Form change : form) changed.messages = change(changed.messages);
     if (attempts.render(changed)) break;
   }

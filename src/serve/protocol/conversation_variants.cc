@@ -78,6 +78,11 @@ bool continues_turn(const Json& before, const Json& message) {
   return before["role"] == message["role"] && !has_role(message, "tool") && !has_calls(before);
 }
 
+bool is_empty_answer(const Json& message) {
+  return has_role(message, "assistant") && !has_calls(message) &&
+         message.value("content", "") == "";
+}
+
 void merge_into(Json& before, const Json& message) {
   for (const char* field : {"reasoning_content", "content"}) {
     const auto text = message.find(field);
@@ -146,6 +151,7 @@ Json with_short_ids(Json messages) {
 Json with_merged_turns(const Json& messages) {
   Json all = Json::array();
   for (const Json& message : messages) {
+    if (&message != &messages.back() && is_empty_answer(message)) continue;
     if (!all.empty() && continues_turn(all.back(), message)) {
       merge_into(all.back(), message);
       continue;
