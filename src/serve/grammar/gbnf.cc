@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/grammar/automaton.h"
 #include "serve/grammar/gbnf_syntax.h"
 #include "serve/grammar/left_recursion.h"
 #include "serve/grammar/token_symbols.h"
@@ -193,8 +194,12 @@ Result<CompiledGrammar> build(GbnfSyntax syntax, const GbnfVocabulary& vocabular
   grammar.set_root(start);
   grammar.set_named_tokens(std::move(tokens));
   const std::vector<int32_t> depths = minimum_call_depths(grammar, ByteSet().set());
-  if (depths[static_cast<size_t>(grammar.rule(start).start)] == kUnreachable)
+  const int32_t depth = depths[static_cast<size_t>(grammar.rule(start).start)];
+  if (depth == kUnreachable)
     return fail("line {}: the rule root has no text that ends", root->line);
+  if (depth > Automaton::kMaxDepth)
+    return fail("line {}: every text of the rule root nests rules more than {} deep", root->line,
+                Automaton::kMaxDepth);
   grammar.keep();
   return compiled;
 }

@@ -168,9 +168,12 @@ std::string ollama_error_json(const ApiError& error) {
   return dump_json({{"error", cut_message(error.message)}});
 }
 
+// The form has no place for the name of the field, so the message has it.
 std::string llama_cpp_error_json(const ApiError& error) {
+  const bool has_name = error.param.empty() || error.message.find(error.param) != std::string::npos;
+  const std::string message = has_name ? error.message : error.param + ": " + error.message;
   Json fields = {{"code", error.status},
-                 {"message", cut_message(error.message)},
+                 {"message", cut_message(message)},
                  {"type", llama_cpp_error_type(error)}};
   if (error.prompt_tokens > 0) {
     fields["n_prompt_tokens"] = error.prompt_tokens;

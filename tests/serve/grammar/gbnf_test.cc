@@ -146,6 +146,13 @@ TEST(Gbnf, RefusesWhatItCannotFollow) {
     EXPECT_THAT(error(grammar), testing::HasSubstr(message)) << grammar;
 }
 
+TEST(Gbnf, RefusesARootThatNestsTooDeep) {
+  std::string rules = "root ::= r0\n";
+  for (int i = 0; i < 300; ++i) rules += fmt::format("r{} ::= r{} \"x\"\n", i, i + 1);
+  EXPECT_THAT(error(rules + "r300 ::= \"y\""),
+              testing::HasSubstr("line 1: every text of the rule root nests rules more than 256"));
+}
+
 TEST(Gbnf, TheLastDefinitionOfARuleCounts) {
   Gbnf grammar("root ::= a\na ::= \"x\"\na ::= \"y\"");
   EXPECT_TRUE(grammar.accepts("y"));

@@ -266,6 +266,7 @@ TEST(LlamaCpp, WrongFieldsAreNamed) {
 TEST(LlamaCpp, ErrorsHaveItsForm) {
   EXPECT_EQ(llama_cpp_error_json(invalid_request("stop", "stop: wrong")),
             R"({"error":{"code":400,"message":"stop: wrong","type":"invalid_request_error"}})");
+  EXPECT_THAT(llama_cpp_error_json(invalid_request("stop", "wrong")), HasSubstr("stop: wrong"));
   const Json longer = Json::parse(llama_cpp_error_json(prompt_too_long("prompt", 99, 64)));
   EXPECT_EQ(longer["error"]["type"], "exceed_context_size_error");
   EXPECT_EQ(longer["error"]["n_prompt_tokens"], 99);
