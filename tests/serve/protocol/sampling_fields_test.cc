@@ -153,7 +153,7 @@ TEST(SamplingFields, AnotherOrderOfSamplersIsRefused) {
   const ServedFolder folder;
   for (const Json& list : {Json({"top_p", "top_k"}), Json({"top_k", "temperature", "top_p"}),
                            Json({"top_k", "top_k"}), Json({"temperature", "top_k", "temperature"}),
-                           Json({"infill"}), Json("pk"), Json("top_k;wrong"), Json(1)}) {
+                           Json({"wrong"}), Json("pk"), Json("top_k;wrong"), Json(1)}) {
     Json body = chat_body();
     body["samplers"] = list;
     const Exchange asked = exchange(folder.model, body, {});
