@@ -1,10 +1,14 @@
 #include "serve/protocol/accepted_prompt.h"
 
 #include <algorithm>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
 
 #include "serve/protocol/conversation_variants.h"
 #include "serve/protocol/described_tools.h"
@@ -84,6 +88,19 @@ void add_descriptions(Json& tools) {
   }
 }
 
+// Sets variables that templates of functionary and Firefunction take from their callers, and an
+// empty list of tools where a template reads it although there are none.
+void add_variables(text::Conversation& conversation) {
+  const Json& tools = conversation.tools;
+  Json& variables = conversation.template_kwargs;
+  const auto set = [&](const char* name, const std::string& value) {
+    if (!variables.contains(name)) variables[name] = value;
+  };
+  set("functions", tools.is_null() ? "[]" : tools.dump(4));
+  set("datetime", fmt::format("{:%b %d %Y}, GMT", fmt::gmtime(std::time(nullptr))));
+  if (tools.is_null()) conversation.tools = Json::array();
+}
+
 // The attempts to render one conversation.
 class Attempts {
  public:
@@ -91,7 +108,7 @@ class Attempts {
 
   // Renders messages that were not tried before. Returns whether the prompt shows all.
   bool render(const text::Conversation& conversation) {
-    const Json tried = {conversation.messages, conversation.tools};
+    const Json tried = {conversation.messages, conversation.tools, conversation.template_kwargs};
     if (std::ranges::count(tried_, tried) > 0) return false;
     tried_.push_back(tried);
     auto rendered = text::apply_chat_template(tokenizer_, conversation);
@@ -99,6 +116,8 @@ class Attempts {
     if (!result_ || complete || (rendered.ok() && !result_->ok())) result_ = std::move(rendered);
     return complete;
   }
+  // Returns whether the template has accepted a form.
+  bool accepted() const { return result_ && result_->ok(); }
   Result<text::ChatPrompt> take() { return *std::move(result_); }
 
  private:
@@ -118,10 +137,15 @@ Result<text::ChatPrompt> accepted_prompt(const text::Tokenizer& tokenizer,
   if (attempts.render(first)) return attempts.take();
   text::Conversation described = first;
   add_descriptions(described.tools);
-  for (const std::vector<Form>& form : forms()) {
-    text::Conversation changed = described;
-    for (const Form change : form) changed.messages = change(changed.messages);
-    if (attempts.render(changed)) break;
+  text::Conversation completed = described;
+  add_variables(completed);
+  for (const text::Conversation* source : {&std::as_const(described), &std::as_const(completed)}) {
+    for (const std::vector<Form>& form : forms()) {
+      text::Conversation changed = *source;
+      for (const Form change : form) changed.messages = change(changed.messages);
+      if (attempts.render(changed)) return attempts.take();
+    }
+    if (attempts.accepted()) break;
   }
   return attempts.take();
 }

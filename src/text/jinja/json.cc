@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "text/jinja/iterator.h"
 #include "text/jinja/number.h"
 #include "text/jinja/sorting.h"
 #include "text/jinja/unicode.h"
@@ -22,11 +23,15 @@ class JsonWriter {
     if (value.text() != nullptr) {
       write_string(*value.text());
     } else if (value.list() != nullptr) {
-      return write_list(*value.list());
+      return write_list(value.list()->items);
     } else if (value.dict() != nullptr) {
       return write_dict(*value.dict());
     } else if (const auto plain = scalar(value)) {
       out_.append(*plain);
+    } else if (dynamic_cast<Iterator*>(value.object()) != nullptr) {
+      // Python refuses this. The Jinja of llama.cpp makes lists, and templates rely on it.
+      NMM_ASSIGN(const Values items, to_values(runtime_, value));
+      return write_list(items);
     } else {
       return fail("object of type {} is not JSON serializable", value.type_name());
     }
@@ -91,16 +96,16 @@ class JsonWriter {
     new_line();
   }
 
-  Status write_list(const List& list) {
-    if (list.items.empty()) {
+  Status write_list(const Values& items) {
+    if (items.empty()) {
       out_.append("[]");
       return {};
     }
     out_.append("[");
     ++level_;
-    for (size_t i = 0; i < list.items.size(); ++i) {
+    for (size_t i = 0; i < items.size(); ++i) {
       separate(i == 0);
-      NMM_TRY(write(list.items[i]));
+      NMM_TRY(write(items[i]));
     }
     --level_;
     new_line();
