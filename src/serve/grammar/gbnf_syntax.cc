@@ -10,7 +10,7 @@ namespace neuronmm::grammar {
 namespace {
 
 constexpr int kMostNesting = 200;          // of parentheses; the parser calls itself for each
-constexpr size_t kMostNotes = 8;            // about rules that are defined twice
+constexpr size_t kMostNotes = 8;           // about rules that are defined twice
 constexpr int kMostMarks = 4;              // *, +, ? and {m,n} behind one item
 constexpr size_t kMostNameBytes = 256;     // of a rule or a token
 constexpr int64_t kMostCount = 1'000'000;  // in {m,n}; more would never fit the budget

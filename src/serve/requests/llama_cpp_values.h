@@ -1,6 +1,6 @@
 #pragma once
-// The values that only the fields of llama.cpp's endpoints have: texts mixed with token ids, biases,
-// and lists of texts. The reader of these requests (llama_cpp_request.h) uses them.
+// The values that only the fields of llama.cpp's endpoints have: texts mixed with token ids,
+// biases, and lists of texts. The reader of these requests (llama_cpp_request.h) uses them.
 
 #include <optional>
 #include <string>
