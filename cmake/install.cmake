@@ -33,7 +33,7 @@ set(promised_headers
 set(included_headers
     base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h model/candidates.h
-    model/continuation.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
+    model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
     model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h
     text/tokenizer/added_tokens.h text/tokenizer/decoder.h text/tokenizer/token_id.h
     text/tokenizer/tokenizer_config.h text/unicode/byte_range.h text/unicode/utf8_stream.h)

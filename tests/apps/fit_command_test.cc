@@ -91,7 +91,7 @@ TEST_F(FitCommand, RefusesWrongBudgetsAndTexts) {
   expect(neuronmm(fit(out)), 2, {"--bytes", "--decode", "--max-kl", "budget"});
   expect(neuronmm(fit("--bytes 5M")), 2, {"--output"});
   for (const char* const wrong : {"80X", "M", "-5", "0", "nan", "1e99", "5 M"}) {
-    expect(neuronmm(fit(out + "--bytes '" + wrong + "'")), 2, {"--bytes", "80M, 80MB or 80MiB"});
+    expect(neuronmm(fit(out + "--bytes '" + wrong + "'")), 2, {"--bytes", "80M, 80MB, 80MiB"});
   }
   for (const char* const wrong : {"x", "0x", "-1x", "2y", "inf"}) {
     expect(neuronmm(fit(out + "--decode " + wrong)), 2, {"--decode", "1.5x"});

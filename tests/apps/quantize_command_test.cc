@@ -47,7 +47,7 @@ TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
          0, {});
   for (const std::string& model : {kOneLayer, small}) {
     expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
-           {"MB -> ", "written to", "compare"});
+           {"MB -> ", "written to", "perplexity"});
     EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
     EXPECT_FALSE(fs::exists(out + ".partial"));
   }
@@ -141,7 +141,7 @@ TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
   const std::string four = quantized_model();
   expect(neuronmm("quantize " + four + " -o " + path("eight") + " --dequantize --json " +
                   path("o.json")),
-         0, {"written to", ("compare " + four).c_str()});
+         0, {"written to", ("--reference " + four).c_str()});
   EXPECT_EQ(nlohmann::json::parse(read(path("o.json")))["model"], four);
   // Weights of 8 bits represent weights of 4 bits almost exactly.
   expect(neuronmm("perplexity " + path("eight") + " " + evaluation_text() + " --reference " + four +
