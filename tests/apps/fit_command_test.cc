@@ -48,7 +48,7 @@ TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
   expect(neuronmm("generate " + path("out") + " --prompt Once --max-new-tokens 4"), 0, {});
   expect(neuronmm("inspect " + path("out")), 0, {"bits"});
   // The second run uses the sensitivities that the first has measured.
-  expect(neuronmm(fit("--plan --max-kl 0.05")), 0, {"predicted: KL 0.0", "other budgets"});
+  expect(neuronmm(fit("--plan --max-kl 0.05")), 0, {"predicted: KL 0.0", "another budget"});
   expect(neuronmm(fit("-o " + path("out") + " --bytes 5M")), 1, {"already exists", "--force"});
   expect(neuronmm(fit("-o " + path("x") + " --bytes 100K")), 1, {"out of reach", "smallest"});
   expect(neuronmm(fit("-o " + path("x") + " --decode 1000x")), 1, {"out of reach", "at most"});
