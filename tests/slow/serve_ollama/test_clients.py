@@ -234,6 +234,26 @@ def test_litellm_by_openais_protocol(url):
     assert len(vectors[0]["embedding"]) == 384
 
 
+def test_langchain_by_openais_protocol(url):
+    from langchain_core.messages import HumanMessage, ToolMessage
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+    server = dict(model="demo", base_url=url + "/v1", api_key="none")
+    chat = ChatOpenAI(**server, temperature=0, max_tokens=8)
+    whole = chat.invoke(QUESTION)
+    assert whole.content and whole.usage_metadata["output_tokens"] == 8
+    assert "".join(part.content for part in chat.stream(QUESTION)) == whole.content
+    caller = ChatOpenAI(**server, temperature=0).bind_tools([get_weather], tool_choice="required")
+    called = caller.invoke(QUESTION)
+    assert called.tool_calls[0]["name"] == "get_weather" and called.tool_calls[0]["args"].keys() == {"city"}
+    results = [ToolMessage("sun", tool_call_id=call["id"]) for call in called.tool_calls]
+    assert chat.invoke([HumanMessage(QUESTION), called, *results]).content
+    # The client would otherwise send token ids of OpenAI's own vocabulary.
+    embeddings = OpenAIEmbeddings(**server, check_embedding_ctx_length=False)
+    vectors = embeddings.embed_documents(["The dog", "A cat"])
+    assert embeddings.embed_query("The dog") == vectors[0] != vectors[1]
+
+
 def test_openai_embeds(url):
     import openai
 
