@@ -7,9 +7,9 @@ hostile request gets another status than 200 or 400, or if harmless requests tak
 import collections
 import http.client
 import json
+import multiprocessing
 import statistics
 import sys
-import threading
 import time
 import urllib.parse
 
@@ -51,18 +51,14 @@ def harmless_times(goes_on):
     return times
 
 
-def send_hostile(formats, seconds, statuses):
+def send_hostile(formats, results):
+    """Sends formats in a process of its own, so that the harmless client does not wait for its interpreter."""
     connection = http.client.HTTPConnection(address, timeout=600)
-    while True:
-        try:
-            one = formats.pop()
-        except IndexError:
-            return
+    for one in formats:
         field = {"regex": one["text"]} if one["is_pattern"] else {"json": one["text"]}
         begin = time.perf_counter()
         status, text = ask(connection, {"max_tokens": 16, "structured_outputs": field})
-        seconds.append(time.perf_counter() - begin)
-        statuses[status] += 1
+        results.put((status, time.perf_counter() - begin))
         if status not in (200, 400):
             print(status, text[:300], one["text"][:300])
 
@@ -71,13 +67,24 @@ def main():
     formats = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
     end = time.time() + ALONE_S
     alone = harmless_times(lambda: time.time() < end)
+    results = multiprocessing.SimpleQueue()
+    clients = [
+        multiprocessing.Process(target=send_hostile, args=(formats[first::HOSTILE_CLIENTS], results))
+        for first in range(HOSTILE_CLIENTS)
+    ]
     seconds, statuses = [], collections.Counter()
-    threads = [threading.Thread(target=send_hostile, args=(formats, seconds, statuses)) for _ in range(HOSTILE_CLIENTS)]
-    for thread in threads:
-        thread.start()
-    beside = harmless_times(lambda: any(thread.is_alive() for thread in threads))
-    for thread in threads:
-        thread.join()
+
+    def goes_on():
+        while not results.empty():
+            status, time_taken = results.get()
+            statuses[status] += 1
+            seconds.append(time_taken)
+        return any(client.is_alive() for client in clients)
+
+    for client in clients:
+        client.start()
+    beside = harmless_times(goes_on)
+    goes_on()
     print(f"hostile: {dict(statuses)}, longest {max(seconds):.1f} s, median {statistics.median(seconds):.3f} s")
     ok = set(statuses) <= {200, 400}
     for kind in alone:
