@@ -30,6 +30,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def served(folder):
-    served = Served(folder, "--model-name", "llama-server")
+    served = Served(folder, "--served-model-name", "llama-server")
     yield served
     assert served.stop() == 0
