@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "serve/requests/foreign_fields.h"
 #include "serve/requests/llama_cpp_values.h"
 #include "serve/requests/text_completion_request.h"
 
@@ -193,7 +194,7 @@ RequestTable table_of(std::vector<RequestField> own) {
   for (const RequestField& field : own) names.insert(field.name);
   std::vector<RequestField> shared = generation_fields();
   std::erase_if(shared, [&](const RequestField& field) { return names.contains(field.name); });
-  return RequestTable({std::move(own), std::move(shared)});
+  return RequestTable({std::move(own), std::move(shared)}).with_others(fields_of_other_servers());
 }
 
 void read_lengths(FieldReader& fields, LlamaCppRequest& request) {

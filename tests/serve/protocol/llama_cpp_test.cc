@@ -247,6 +247,9 @@ TEST(LlamaCpp, WrongFieldsAreNamed) {
       {R"({"prompt": "a", "n_cmpl": 0})", "n_cmpl: expected an integer from 1"},
       {R"({"prompt": "a", "lora": [{"id": 0, "scale": 1}]})", "lora: not supported"},
       {R"({"prompt": "a", "post_sampling_probs": true})", "post_sampling_probs: not supported"},
+      {R"({"prompt": "a", "mirostat": 2})", "mirostat: "},
+      {R"({"prompt": "a", "dynatemp_range": 0.5})", "dynatemp_range: "},
+      {R"({"prompt": "a", "top_n_sigma": 1})", "top_n_sigma: "},
       {R"({"prompt": "a", "samplers": ["top_x"]})", "samplers: expected the order"},
       {R"({"prompt": "a", "samplers": "kq"})", "samplers: expected the order"},
       {R"({"prompt": "a", "response_fields": "content"})", "response_fields: expected an array"},
@@ -261,6 +264,8 @@ TEST(LlamaCpp, WrongFieldsAreNamed) {
     EXPECT_THAT(done.error->message, HasSubstr(message)) << body;
   }
   EXPECT_TRUE(parse_llama_cpp_completion(R"({"prompt": "a", "lora": [], "id_slot": 3})").ok());
+  EXPECT_TRUE(
+      parse_llama_cpp_completion(R"({"prompt": "a", "mirostat": 0, "dynatemp_range": 0})").ok());
 }
 
 TEST(LlamaCpp, ErrorsHaveItsForm) {
