@@ -51,9 +51,13 @@ inline pid_t start(const Launch& launch) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const std::string log = launch.folder / "log";
+  // The log is emptied first, so that nobody reads that of the program before.
+  const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const pid_t child = fork();
-  if (child != 0) return child;
-  const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (child != 0) {
+    close(output);
+    return child;
+  }
   const int input = open("/dev/null", O_RDONLY);
   if (chdir(launch.folder.c_str()) != 0) _exit(126);
   dup2(input, 0);
