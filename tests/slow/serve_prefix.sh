@@ -50,7 +50,7 @@ ratios = []
 for _ in range(7):
     prefix = random_ids(PREFIX)
     (cold, nothing), (warm, cached) = first_token(prefix + random_ids(END)), first_token(prefix + random_ids(END))
-    assert nothing == 0 and cached == PREFIX // 128 * 128, (nothing, cached)
+    assert nothing < 4 and PREFIX <= cached < PREFIX + 4, (nothing, cached)  # random ids may be equal
     ratios.append(warm / cold)
     print(f"first token after {1e3 * cold:.1f} ms, then {1e3 * warm:.1f} ms: {100 * ratios[-1]:.1f} %")
 median = statistics.median(ratios)
