@@ -7,8 +7,8 @@
 #include <memory>
 #include <string_view>
 
+#include "answer_writer.h"
 #include "serve/grammar/gbnf.h"
-#include "serve/grammar/matcher.h"
 
 namespace {
 
@@ -38,23 +38,6 @@ GbnfVocabulary tokens() {
             return std::nullopt;
           },
           .may_occur = [](text::TokenId id) { return id > 0 && id < vocabulary()->size(); }};
-}
-
-// Chooses tokens in turn, from the front and from the back.
-void write_answer(const std::shared_ptr<TokenMasks>& masks) {
-  Matcher matcher(masks);
-  std::vector<uint64_t> mask(masks->vocabulary().mask_words());
-  for (int i = 0; i < 24 && !matcher.must_end(); ++i) {
-    matcher.allowed_tokens(mask);
-    text::TokenId first = -1, last = -1;
-    for (text::TokenId id = 0; id < masks->vocabulary().size(); ++id) {
-      if ((mask[static_cast<size_t>(id) / 64] >> (id % 64) & 1) == 0) continue;
-      if (first < 0) first = id;
-      last = id;
-    }
-    NMM_CHECK(first >= 0);
-    matcher.advance(i % 2 == 0 ? last : first);
-  }
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "serve/output/random_id.h"
 #include "serve/protocol/infill.h"
 #include "serve/protocol/llama_cpp_settings.h"
+#include "serve/protocol/prepared_parts.h"
 #include "serve/protocol/prompt.h"
 #include "serve/responses/llama_cpp_writer.h"
 
@@ -21,27 +21,6 @@ ApiResult<std::vector<model::LogitBias>> token_biases(const ServedModel& model,
     for (const TokenId id : ids) list.push_back({id, bias.bias});
   }
   return list;
-}
-
-ResponseSettings llama_cpp_response_settings(const ServedModel& model,
-                                             const GenerationParameters& fields,
-                                             const GenerationContext& context) {
-  constexpr size_t kLength = 32;
-  std::mt19937_64 random(context.random());
-  ResponseSettings settings;
-  settings.tokenizer = model.tokenizer;
-  settings.id = random_id("cmpl-", kLength, random);
-  settings.model = fields.model.empty() ? model.names.front() : fields.model;
-  settings.created = context.now;
-  settings.choices = fields.n;
-  settings.text = {.stop = fields.stop,
-                   .include_stop = fields.include_stop_str_in_output,
-                   .min_tokens = fields.min_tokens,
-                   .skip_special_tokens = fields.skip_special_tokens};
-  settings.stop_token_ids = fields.stop_token_ids;
-  settings.stream = fields.stream;
-  settings.logprobs = fields.logprobs.has_value();
-  return settings;
 }
 
 LlamaCppSettings own_settings(const ServedModel& model, const LlamaCppRequest& request) {
@@ -67,7 +46,7 @@ ApiResult<PreparedGeneration> prepare_answers(const ServedModel& model, LlamaCpp
   fill_llama_cpp_defaults(model.generation, request);
   NMM_ASSIGN(fields.logit_bias, token_biases(model, request.logit_bias));
   if (!request.cache_prompt) fields.cache_salt = fmt::format("no cache {}", context.random());
-  ResponseSettings settings = llama_cpp_response_settings(model, fields, context);
+  ResponseSettings settings = response_settings(model, fields, context, "cmpl-");
   LlamaCppSettings own = own_settings(model, request);
   // A seed that every client can read back exactly, which is not the one that means "random".
   const RandomSource short_random = [&] { return context.random() % UINT32_MAX; };

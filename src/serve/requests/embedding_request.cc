@@ -11,24 +11,6 @@ namespace {
 constexpr int64_t kMostDimensions = int64_t{1} << 20;
 constexpr size_t kMostEmbeddingSaltBytes = 1024;
 
-std::optional<std::vector<TokenId>> as_token_ids(const Json& list) {
-  std::vector<TokenId> ids;
-  if (!list.is_array() || list.empty()) return std::nullopt;
-  for (const Json& id : list) {
-    const auto number = as_integer(id);
-    if (!number || *number < 0 || *number > std::numeric_limits<TokenId>::max())
-      return std::nullopt;
-    ids.push_back(static_cast<TokenId>(*number));
-  }
-  return ids;
-}
-
-std::optional<TextOrTokens> as_input(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (auto ids = as_token_ids(value)) return *std::move(ids);
-  return std::nullopt;
-}
-
 // Reads a text, token ids, or an array of texts and arrays of ids.
 std::vector<TextOrTokens> read_inputs(FieldReader& fields, const std::string& key) {
   constexpr std::string_view kForms =
@@ -38,7 +20,7 @@ std::vector<TextOrTokens> read_inputs(FieldReader& fields, const std::string& ke
     fields.add_mismatch(key, kForms);
     return {};
   }
-  if (auto input = as_input(*value)) return {*std::move(input)};
+  if (auto input = text_or_tokens(*value)) return {*std::move(input)};
   std::vector<TextOrTokens> inputs;
   if (value->is_array() && value->size() > kMostEmbeddingInputs) {
     fields.add_mismatch(key, fmt::format("at most {} inputs", kMostEmbeddingInputs));
@@ -49,7 +31,7 @@ std::vector<TextOrTokens> read_inputs(FieldReader& fields, const std::string& ke
     return {};
   }
   for (size_t i = 0; i < value->size() && !fields.problem().found(); ++i) {
-    auto input = as_input((*value)[i]);
+    auto input = text_or_tokens((*value)[i]);
     if (input) {
       inputs.push_back(*std::move(input));
     } else {

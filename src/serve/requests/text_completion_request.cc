@@ -22,12 +22,6 @@ std::optional<std::vector<TokenId>> token_ids(const Json& list) {
   return ids;
 }
 
-std::optional<TextOrTokens> one_prompt(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (auto ids = token_ids(value)) return *std::move(ids);
-  return std::nullopt;
-}
-
 // Reads the field prompt: a string, token ids, or an array of several strings or arrays of ids.
 std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
   constexpr std::string_view kForms =
@@ -37,11 +31,11 @@ std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
     fields.add_mismatch("prompt", kForms);
     return {};
   }
-  if (auto prompt = one_prompt(*value)) return {*std::move(prompt)};
+  if (auto prompt = text_or_tokens(*value)) return {*std::move(prompt)};
   std::vector<TextOrTokens> prompts;
   if (value->is_array()) {
     for (const Json& element : *value) {
-      auto prompt = one_prompt(element);
+      auto prompt = text_or_tokens(element);
       const bool alike = prompts.empty() || (prompt && prompt->index() == prompts[0].index());
       if (prompt && alike) prompts.push_back(*std::move(prompt));
     }
@@ -86,6 +80,12 @@ std::vector<RequestField> text_completion_fields() {
 }
 
 }  // namespace
+
+std::optional<TextOrTokens> text_or_tokens(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (auto ids = token_ids(value)) return *std::move(ids);
+  return std::nullopt;
+}
 
 const RequestTable& text_completion_table() {
   static const RequestTable table = RequestTable({generation_fields(), text_completion_fields()})

@@ -2,6 +2,7 @@
 // Reads the body of POST /v1/completions. prepared_generation.cc parses requests with this file,
 // and openapi.cc describes the fields of its table to clients.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -12,6 +13,9 @@
 namespace neuronmm::serve {
 
 using TextOrTokens = std::variant<std::string, std::vector<TokenId>>;
+
+// Returns a text or at least one token id, or nothing if the value is neither.
+std::optional<TextOrTokens> text_or_tokens(const Json& value);
 
 // A request to continue one or several prompts.
 struct TextCompletionRequest {
