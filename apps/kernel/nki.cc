@@ -34,7 +34,7 @@ struct NkiFlags {
 
 // A traced kernel, from a Python file or from a stored trace.
 struct Traced {
-  std::optional<trace::TraceFile> file;  // Empty if the kernel is wrong; the tracer then says how.
+  std::optional<trace::TraceFile> file;  // Empty if the kernel fails; the tracer then says how.
   TracerReport tracer;
 };
 
@@ -50,7 +50,7 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
     call.kernel = kernel;
     file = path;
     NMM_ASSIGN(traced.tracer, run_tracer(call, file));
-    if (!fs::exists(file)) return traced;
+    if (!traced.tracer.finished) return traced;
   }
   NMM_ASSIGN(traced.file, trace::TraceFile::open(file, kernel));
   return traced;

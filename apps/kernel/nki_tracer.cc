@@ -154,8 +154,8 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   report.message = message_of(std::move(result.output));
   // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
   // 1.
-  const bool reported = fs::exists(report_file);
-  if (reported || report.exit_code == 0) NMM_TRY(read_report(report_file, report));
+  report.finished = fs::exists(report_file) || report.exit_code == 0;
+  if (report.finished) NMM_TRY(read_report(report_file, report));
   return report;
 }
 

@@ -38,11 +38,12 @@ struct TracedResult {
 struct TracerReport {
   int exit_code = 0;    // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
   std::string message;  // A line, perhaps followed by lines of the user's files.
+  bool finished = false;  // Whether the trace and the results are complete.
   std::vector<TracedResult> results;
 };
 
 // Runs the kernel and writes its trace to `trace`. A kernel that fails in Python is no error: the
-// report then has its message, and there is no trace. Errors: Python, NumPy or the package
+// report then has its message and is not finished. Errors: Python, NumPy or the package
 // python/nki is missing, a signal has ended Python, or the run was interrupted.
 Result<TracerReport> run_tracer(const TracerCall& call, const std::filesystem::path& trace);
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -265,9 +266,14 @@ class Terminal {
   }
   void signal(int number) { kill(child_, number); }
   const std::string& shown() const { return shown_; }
+  // Returns the exit code of a program that ends within a minute. A longer one is killed.
   int exit_code() {
     int status = 0;
-    waitpid(child_, &status, 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (waitpid(child_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() >= deadline) kill(child_, SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     child_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }

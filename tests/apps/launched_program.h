@@ -61,19 +61,21 @@ class LaunchedProgram {
                                 script + " >" + output_file() + " 2>&1 </dev/null";
     launcher_ = fork();
     if (launcher_ == 0) {
+      setpgid(0, 0);  // a group of its own, which the destructor can kill
       execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       _exit(127);
     }
   }
-  // Kills the processes that a failed test leaves behind.
+  // Kills the processes that a test leaves behind, and the launcher if it does not end by itself.
   ~LaunchedProgram() {
     for (int i = 0; i < processes_; ++i) {
       if (std::filesystem::exists(pid_file(i))) ::kill(pid(i), SIGKILL);
     }
-    if (!exit_code_) {
-      ::kill(launcher_, SIGTERM);
-      waitpid(launcher_, nullptr, 0);
-    }
+    if (exit_code_) return;
+    ::kill(launcher_, SIGTERM);
+    if (wait_for_exit()) return;
+    ::kill(-launcher_, SIGKILL);
+    waitpid(launcher_, nullptr, 0);
   }
   LaunchedProgram(const LaunchedProgram&) = delete;
   LaunchedProgram& operator=(const LaunchedProgram&) = delete;

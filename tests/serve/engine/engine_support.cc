@@ -6,10 +6,17 @@
 
 namespace neuronmm::serve {
 
+namespace {
+
+// A test that waits longer than this has failed, also on a busy machine.
+constexpr std::chrono::seconds kPatience(120);
+
+}  // namespace
+
 void Recorder::wait() {
   std::unique_lock lock(mutex_);
-  const bool ended = changed_.wait_for(lock, std::chrono::seconds(120),
-                                       [this] { return ended_ == answers_.size(); });
+  const bool ended =
+      changed_.wait_for(lock, kPatience, [this] { return ended_ == answers_.size(); });
   ASSERT_TRUE(ended) << "an answer never ended";
 }
 
@@ -59,9 +66,10 @@ Status SteppedBackend::prepare(int64_t tokens) const {
   std::unique_lock lock(mutex_);
   halted_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return !held_ || allowed_ > 0; });
+  if (!changed_.wait_for(lock, kPatience, [this] { return !held_ || allowed_ > 0; }))
+    ADD_FAILURE() << "a halted step was never released";
   halted_ = false;
-  if (held_) --allowed_;
+  if (held_ && allowed_ > 0) --allowed_;
   steps_.push_back(tokens);
   return inner().prepare(tokens);
 }
@@ -81,7 +89,8 @@ void SteppedBackend::step(int64_t count) {
   std::unique_lock lock(mutex_);
   allowed_ += count;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return allowed_ == 0 && halted_; });
+  ASSERT_TRUE(changed_.wait_for(lock, kPatience, [this] { return allowed_ == 0 && halted_; }))
+      << "the engine does not begin the step after " << count << " steps";
 }
 
 std::vector<int64_t> SteppedBackend::tokens_of_steps() const {

@@ -359,8 +359,8 @@ TEST_F(Scheduling, APassWithoutMemoryIsRepeatedWithThatOfCachedBlocks) {
   const model::Transformer fragile = make_model(long_config(300), failing);
   Engine engine(fragile, {});
   submit_and_wait(engine, request_of(200, 5));
-  // The answer ends a moment before the engine's thread counts its blocks.
-  while (engine.statistics().kv_blocks_cached == 0) std::this_thread::yield();
+  expect_no_block_in_use(engine);  // because the answer ends a moment before its blocks are cached
+  EXPECT_EQ(engine.statistics().kv_blocks_cached, 1);
   Request request = request_of(150, 6);
   request.prompt[0] ^= 1;  // otherwise the cached block would be in use
   failing.failures = 1;
