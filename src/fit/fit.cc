@@ -49,11 +49,11 @@ constexpr double kNothingLeft = 1.001, kFarWorse = 2.0;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
-// The tasks of a run with rough shares of the time, in minutes of a synthetic Llama-3.2-1B on two
-// cores (measured, docs/measurements/fit.md). What narrows and rounds the chosen model is known
-// only later.
+// The tasks after the announcement of the duration, with rough shares of the time, in minutes of a
+// synthetic Llama-3.2-1B on two cores (measured, docs/measurements/fit.md). What narrows and rounds
+// the chosen model is known only later.
 std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
-  std::vector<ExpectedTask> tasks = {{task::kTimingModels, 0.2}, {task::kTimingFormats, 0.3}};
+  std::vector<ExpectedTask> tasks;
   if (request.method == "two-sided") tasks.push_back({task::kMetric, 2.0});
   tasks.insert(tasks.end(), {{task::kCalibrating, 7.0},
                              {task::kPredicting, 2.0},
@@ -96,11 +96,11 @@ class Fitting {
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     const KeptWork kept(request_.sensitivities.string());
     if (!request_.plan_only) NMM_TRY(claim_output(request_));
-    progress_.expect(expected_tasks(request_, device_.simulated));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
     NMM_TRY(Reach(request_, checkpoint_, config_, device_.simulated).check_speed(costs));
     announce_duration();
+    progress_.expect(expected_tasks(request_, device_.simulated));
     NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
     NMM_ASSIGN(Correction correction, saved_correction());
     FitResult result;
@@ -117,7 +117,8 @@ class Fitting {
     if (!needs_correction(*result.measured)) return result;
     Result<Choice> other = choose(ModelSearch(search_inputs, correction), result.dense);
     if (!other.ok()) {  // the first model is written, and its result says what it missed
-      progress_.print(other.error().message);
+      progress_.print("a second search, corrected by this measurement, found no other model: " +
+                      other.error().message);
       return result;
     }
     if (same_choice(*other, result.choice)) return result;
