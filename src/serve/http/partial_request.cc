@@ -25,7 +25,8 @@ std::string_view find_fault_in_partial_lines(std::string_view text) {
 
 std::string_view find_fault_in_partial_head(std::string_view text, bool with_request_line) {
   const bool whole = text.find(kLineEnd) != std::string_view::npos;
-  text = text.substr(0, text.find("\r\n\r\n"));
+  if (const size_t end = text.find("\r\n\r\n"); end != std::string_view::npos)
+    text = text.substr(0, end + kLineEnd.size());
   if (const std::string_view fault = find_fault_in_partial_lines(text); !fault.empty())
     return fault;
   if (!with_request_line) return {};
