@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -115,14 +116,18 @@ def typed(command: Command, calls: list[Call]) -> str:
 
 
 def serve(process: subprocess.Popen[str], seconds: float) -> int:
-    """Waits until a server answers, stops it, and returns its exit code."""
-    end = time.monotonic() + seconds
+    """Waits until a server answers, stops it, and returns its exit code. One that hangs is killed."""
     assert process.stdout
+    killer = threading.Timer(seconds, process.kill)
+    killer.start()
     for line in process.stdout:
-        if re.search(r"https?://", line) or time.monotonic() > end:
+        if re.search(r"https?://", line):
             break
     process.send_signal(signal.SIGTERM)
-    return process.wait(seconds)
+    try:
+        return process.wait()
+    finally:
+        killer.cancel()
 
 
 def result_of(command: Command, calls: list[Call], scratch: Scratch, seconds: float) -> tuple[int, str]:
