@@ -23,8 +23,9 @@ ToolList tools() {
 }
 
 std::vector<OutputDelta> parse(uint8_t how, std::string_view text, size_t piece) {
-  OutputParser parser(static_cast<Thinking>(how / 16 % 3),
-                      make_tool_call_parser(static_cast<ToolSyntax>(how % 16), tools()));
+  constexpr int kSyntaxes = static_cast<int>(ToolSyntax::kMistralByName) + 1;
+  OutputParser parser(static_cast<Thinking>(how / kSyntaxes % 3),
+                      make_tool_call_parser(static_cast<ToolSyntax>(how % kSyntaxes), tools()));
   OutputDeltas all;
   const auto add = [&](const std::vector<OutputDelta>& deltas) {
     for (const OutputDelta& delta : deltas) {

@@ -65,7 +65,7 @@ const std::map<std::string, Folders> kDependencies = {
     {"serve/grammar", {"model", "text/tokenizer", "text/unicode", "base"}},
     {"serve/schema", {"serve/grammar", "text/unicode", "base"}},
     {"serve/requests", {"serve/engine", "model", "text", "text/tokenizer", "io", "base"}},
-    {"serve/output", {"serve/requests", "text", "text/tokenizer"}},
+    {"serve/output", {"serve/requests", "text", "text/tokenizer", "text/unicode"}},
     {"serve/responses",
      {"serve/output", "serve/requests", "serve/engine", "model", "text/tokenizer", "text/unicode"}},
     {"serve/protocol",

@@ -398,16 +398,18 @@ class HttpConnection : public ClientSocket<Stream> {
     }
     const size_t body_bytes = parser_->get().body().size();
     auto work = [service = state_.service(), task = tokenizer_task(endpoint),
-                 body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
+                 body = std::move(parser_->get().body())] {
       return service->run_tokenizer_task(task, body);
     };
-    auto text =
+    auto answer =
         co_await run_in_pool(pools_.requests, body_bytes, std::move(work), /*until_eof=*/false);
-    if (!text) co_return reply;  // nobody is left to read it
-    if (text->ok()) {
-      reply.body = std::move(**text);
+    if (!answer) co_return reply;  // nobody is left to read it
+    if (answer->ok()) {
+      reply.body = std::move((*answer)->body);
+      record_.unknown_fields = (*answer)->unknown_fields;
+      add_unknown_fields(reply.headers, record_.unknown_fields);
     } else {
-      reply = reply_of(text->error());
+      reply = reply_of(answer->error());
     }
     co_return reply;
   }
@@ -530,11 +532,14 @@ class HttpConnection : public ClientSocket<Stream> {
                          keep_alive_ && accepts_chunks_);
   }
 
+  static void add_unknown_fields(Headers& headers, const std::vector<std::string>& names) {
+    if (!names.empty()) headers.emplace_back("X-Unknown-Fields", header_text(names));
+  }
+
   // Adds the headers that belong to this answer. The head of a stream is sent with its first token,
   // when the predicted total time is not known yet.
   void add_answer_headers(Headers& headers, const StartedGeneration& started) {
-    if (!started.unknown_fields.empty())
-      headers.emplace_back("X-Unknown-Fields", header_text(started.unknown_fields));
+    add_unknown_fields(headers, started.unknown_fields);
     if (!started.schema_notes.empty())
       headers.emplace_back("X-Schema-Notes", header_text(started.schema_notes));
     if (!started.predicted) return;

@@ -100,21 +100,27 @@ GenerationService::GenerationService(ServiceParts parts)
       metrics_(metric_settings(parts_)),
       structured_output_compiler_(parts_.model) {}
 
-ApiResult<std::string> GenerationService::run_tokenizer_task(TokenizerTask task,
-                                                             std::string_view body) const {
-  switch (task) {
-    case TokenizerTask::kTokenize:
-      return tokenize_response(parts_.model, body);
-    case TokenizerTask::kDetokenize:
-      return detokenize_response(parts_.model, body);
-    case TokenizerTask::kCountTokens:
-      return count_tokens_response(parts_.model, body);
-    case TokenizerTask::kOllamaShow:
-      return ollama_show_json(parts_.model, ollama_model_, body);
-    case TokenizerTask::kApplyTemplate:
-      break;
-  }
-  return apply_template_response(parts_.model, body);
+ApiResult<GenerationService::TokenizerAnswer> GenerationService::run_tokenizer_task(
+    TokenizerTask task, std::string_view body) const {
+  TokenizerAnswer answer;
+  const auto run = [&]() -> ApiResult<std::string> {
+    std::vector<std::string>* const unknown = &answer.unknown_fields;
+    switch (task) {
+      case TokenizerTask::kTokenize:
+        return tokenize_response(parts_.model, body, unknown);
+      case TokenizerTask::kDetokenize:
+        return detokenize_response(parts_.model, body, unknown);
+      case TokenizerTask::kCountTokens:
+        return count_tokens_response(parts_.model, body, unknown);
+      case TokenizerTask::kOllamaShow:
+        return ollama_show_json(parts_.model, ollama_model_, body, unknown);
+      case TokenizerTask::kApplyTemplate:
+        break;
+    }
+    return apply_template_response(parts_.model, body, unknown);
+  };
+  NMM_ASSIGN(answer.body, run());
+  return answer;
 }
 
 ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std::string_view body,

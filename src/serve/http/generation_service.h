@@ -93,8 +93,12 @@ class GenerationService {
   // Ends the compilation of output formats, which are refused from now on.
   void stop_compiling() { structured_output_compiler_.stop(); }
 
-  // Returns the body of the response to a request that needs only the tokenizer.
-  ApiResult<std::string> run_tokenizer_task(TokenizerTask task, std::string_view body) const;
+  // The response to a request that needs only the tokenizer.
+  struct TokenizerAnswer {
+    std::string body;
+    std::vector<std::string> unknown_fields;  // of the request
+  };
+  ApiResult<TokenizerAnswer> run_tokenizer_task(TokenizerTask task, std::string_view body) const;
 
  private:
   friend class RunningGeneration;

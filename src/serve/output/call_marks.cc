@@ -14,6 +14,12 @@ CallMarks call_marks(ToolSyntax syntax) {
       return {.begin = "<TOOLCALL>", .end = "</TOOLCALL>", .is_list = true};
     case ToolSyntax::kHunyuan:
       return {.begin = "<tool_calls>", .end = "</tool_calls>", .is_list = true};
+    case ToolSyntax::kApertus:
+      return {.begin = "<|tools_prefix|>",
+              .end = "<|tools_suffix|>",
+              .is_list = true,
+              .name_key = "",
+              .arguments_key = ""};
     case ToolSyntax::kCommand:
       return {.begin = "<|START_ACTION|>",
               .end = "<|END_ACTION|>",
@@ -34,6 +40,7 @@ bool has_call_marks(ToolSyntax syntax) {
     case ToolSyntax::kFunctools:
     case ToolSyntax::kNemotron:
     case ToolSyntax::kHunyuan:
+    case ToolSyntax::kApertus:
     case ToolSyntax::kCommand:
       return true;
     default:

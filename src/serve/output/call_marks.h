@@ -13,6 +13,7 @@ struct CallMarks {
   std::string begin = "<tool_call>", end = "</tool_call>";
   // Whether one pair of marks has a list of calls ([{...}, {...}]), else one call.
   bool is_list = false;
+  // The keys of a call's object. Without `name_key`, the name itself is the key of the arguments.
   std::string name_key = "name", arguments_key = "arguments";
 };
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "serve/output/call_bytes.h"
 #include "serve/output/call_marks.h"
 #include "serve/output/call_opening.h"
 #include "serve/output/marker_scanner.h"
@@ -68,13 +69,12 @@ class JsonCallParser : public ToolCallParser {
     kText,
     kOpened,   // after an opening: JSON may follow
     kObject,   // in the object of a call
-    kBetween,  // after a call in a list, or after a call without a mark
+    kBetween,  // after a call: another may follow
     kEnd,      // after all calls of an opening: its end mark may follow
     kOther,    // in JSON that is no call
   };
   using Kind = CallOpening::Kind;
 
-  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
   bool is_marked() const { return kind_ == Kind::kMark; }
 
   void in_text(char c, OutputDeltas& out) {
@@ -95,7 +95,7 @@ class JsonCallParser : public ToolCallParser {
   }
 
   void after_opening(char c, OutputDeltas& out) {
-    if (!is_space(c) && c != '{' && (c != '[' || in_list_)) return reject(c, out);
+    if (!is_call_space(c) && c != '{' && (c != '[' || in_list_)) return reject(c, out);
     if (c == '{') {
       begin_object();
       return in_object(c, out);
@@ -104,12 +104,13 @@ class JsonCallParser : public ToolCallParser {
       in_list_ = true;
       json_begin_ = raw_.size();
     }
-    if (is_space(c) && !in_list_) json_begin_ = raw_.size() + 1;
+    if (is_call_space(c) && !in_list_) json_begin_ = raw_.size() + 1;
     raw_ += c;
   }
 
   void begin_object() {
-    object_.emplace(calls_, CallObjectRules{.names = is_marked() ? nullptr : &names_});
+    object_.emplace(calls_, CallObjectRules{.name_is_key = is_marked() && marks_.name_key.empty(),
+                                            .names = is_marked() ? nullptr : &names_});
     state_ = State::kObject;
   }
 
@@ -125,12 +126,12 @@ class JsonCallParser : public ToolCallParser {
     if (!sent) raw_ += c;
     if (step != ToolCallObject::Step::kEnd) return;
     raw_.clear();
-    state_ = in_list_ || !is_marked() ? State::kBetween : State::kEnd;
+    state_ = State::kBetween;
   }
 
   // Returns whether a byte may stand between two calls. Small models write a brace too many.
   bool is_between(char c) const {
-    return is_space(c) || (c == ',' && raw_.find(',') == std::string::npos) ||
+    return is_call_space(c) || (c == ',' && raw_.find(',') == std::string::npos) ||
            (!in_list_ && (c == ';' || c == '}'));
   }
 

@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "serve/output/call_bytes.h"
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 namespace {
 
 constexpr size_t kMaxOpen = 100, kMaxWord = 400;
-
-bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-bool is_hex(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
 
 }  // namespace
 
@@ -27,7 +23,7 @@ JsonScanner::Step JsonScanner::push(char c) {
     default:
       break;
   }
-  if (is_json_space(c)) return Step::kMore;
+  if (is_call_space(c)) return Step::kMore;
   switch (state_) {
     case State::kFirstMember:
       if (c == '}') return open_.pop_back(), ended();
@@ -84,7 +80,7 @@ JsonScanner::Step JsonScanner::after_value(char c) {
 
 JsonScanner::Step JsonScanner::in_key_or_string(char c) {
   if (state_ == State::kHex) {
-    if (!is_hex(c)) return Step::kInvalid;
+    if (!is_hex_digit(c)) return Step::kInvalid;
     if (--hex_digits_ == 0) state_ = State::kString;
     return Step::kMore;
   }
@@ -117,7 +113,7 @@ JsonScanner::Step JsonScanner::in_word(char c) {
   if (!Json::accept(word_)) return Step::kInvalid;
   state_ = State::kAfter;
   if (open_.empty()) return Step::kEndBefore;
-  return is_json_space(c) ? Step::kMore : after_value(c);
+  return is_call_space(c) ? Step::kMore : after_value(c);
 }
 
 std::string escaped_control(char c) {

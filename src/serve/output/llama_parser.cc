@@ -5,46 +5,42 @@
 //
 // An answer may be such an object by chance, so without the tag an object is a call only if it
 // names one of the tools. An object that does not begin with a name is passed on as content at
-// once.
+// once. Llama 3.2 and Llama 4 also write lists of Python, [f(city="Rome")].
 
 #include <optional>
+#include <utility>
 
-#include "serve/output/marker_scanner.h"
+#include "serve/output/marked_call_parser.h"
+#include "serve/output/python_calls.h"
 #include "serve/output/tool_call_object.h"
-#include "serve/output/tool_call_parser.h"
 
 namespace neuronmm::serve {
 namespace {
 
-constexpr std::string_view kPythonTag = "<|python_tag|>";
-
-class LlamaParser : public ToolCallParser {
+class LlamaParser : public MarkedCallParser {
  public:
-  explicit LlamaParser(std::set<std::string, std::less<>> names) : names_(std::move(names)) {}
+  explicit LlamaParser(ToolList tools)
+      : MarkedCallParser({"<|python_tag|>", "<|python_start|>"}), tools_(std::move(tools)) {
+    for (const Tool& tool : *tools_) names_.insert(tool.name);
+    leave_text();
+  }
 
   void finish(OutputDeltas& out) override {
-    switch (state_) {
-      case State::kBegin:
-        out.content(white_space_);
-        break;
-      case State::kText:
-        out.content(text_.held());
-        break;
-      case State::kObject:
-        out.content(raw_);
-        break;
-      case State::kBetween:
-        break;
-    }
+    return python_ ? python_->finish(out) : MarkedCallParser::finish(out);
   }
 
  protected:
-  void push_byte(char c, OutputDeltas& out) override {
+  void begin_call(std::string_view) override {
+    marked_ = true;
+    state_ = State::kBegin;
+  }
+
+  void in_call(char c, OutputDeltas& out) override {
     switch (state_) {
       case State::kBegin:
         return at_begin(c, out);
-      case State::kText:
-        return in_text(c, out);
+      case State::kPython:
+        return in_python(std::string_view(&c, 1), out);
       case State::kObject:
         return in_object(c, out);
       case State::kBetween:
@@ -52,37 +48,42 @@ class LlamaParser : public ToolCallParser {
     }
   }
 
- private:
-  enum class State { kBegin, kText, kObject, kBetween };
+  std::string unfinished() const override {
+    return state_ == State::kBetween ? std::string() : raw_;
+  }
 
-  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+ private:
+  enum class State {
+    kBegin,   // at the beginning of the answer, or after a tag
+    kPython,  // in a list of Python, and in all that follows it
+    kObject,
+    kBetween,  // after an object
+  };
 
   void at_begin(char c, OutputDeltas& out) {
-    if (is_space(c)) {
-      white_space_ += c;
-      return;
-    }
     if (c == '{') {
-      begin_object(white_space_, false);
+      begin_object();
       in_object(c, out);
-      return;
+    } else if (c == '[' && calls_ == 0) {
+      python_ = make_python_call_parser(python_call_marks(ToolSyntax::kPythonic), tools_);
+      state_ = State::kPython;
+      in_python(std::exchange(raw_, {}) + c, out);
+    } else if (is_call_space(c)) {
+      raw_ += c;
+    } else if (marked_) {
+      reject(c, out);
+    } else {
+      back_to_text(raw_ + c, out);
     }
-    state_ = State::kText;
-    for (const char byte : white_space_ + c) in_text(byte, out);
   }
 
-  void in_text(char c, OutputDeltas& out) {
-    std::string certain;
-    const bool marked = text_.push(c, certain);
-    out.content(certain);
-    if (marked) begin_object(text_.held(), true);
-    if (marked) text_.clear();
+  void in_python(std::string_view bytes, OutputDeltas& out) {
+    python_->push(bytes, out);
+    calls_ = python_->calls();
   }
 
-  void begin_object(std::string_view before, bool marked) {
-    raw_ = before;
-    marked_ = marked;
-    object_.emplace(calls_, CallObjectRules{.name_first = !marked});
+  void begin_object() {
+    object_.emplace(calls_, CallObjectRules{.name_first = !marked_});
     state_ = State::kObject;
   }
 
@@ -96,12 +97,8 @@ class LlamaParser : public ToolCallParser {
     const bool invalid = step == ToolCallObject::Step::kInvalid || (object_->sent() && !known);
     if (!was_sent) raw_ += c;
     if (invalid) {
-      state_ = State::kText;
-      if (was_sent) return in_text(c, out);
-      raw_.pop_back();
-      out.content(raw_);
-      raw_.clear();
-      return in_text(c, out);
+      if (!was_sent) raw_.pop_back();
+      return reject(c, out);
     }
     for (const OutputDelta& delta : deltas.list()) {
       if (delta.kind == OutputDelta::Kind::kCall)
@@ -113,39 +110,31 @@ class LlamaParser : public ToolCallParser {
       ++calls_;
       raw_.clear();
     }
-    if (step == ToolCallObject::Step::kEnd) {
-      state_ = State::kBetween;
-      white_space_.clear();
-    }
+    if (step == ToolCallObject::Step::kEnd) state_ = State::kBetween;
   }
 
   void between(char c, OutputDeltas& out) {
-    white_space_ += c;
-    if (is_space(c)) return;
-    if (c == ';' && white_space_.find(';') + 1 == white_space_.size()) return;
     if (c == '{') {
-      white_space_.pop_back();
-      begin_object(white_space_, marked_);
+      begin_object();
       return in_object(c, out);
     }
-    state_ = State::kText;
-    for (const char byte : std::exchange(white_space_, {})) in_text(byte, out);
+    const bool is_separator = is_call_space(c) || (c == ';' && raw_.find(';') == std::string::npos);
+    if (!is_separator) return back_to_text(raw_ + c, out);
+    raw_ += c;
   }
 
-  const std::set<std::string, std::less<>> names_;
+  const ToolList tools_;
+  std::set<std::string, std::less<>> names_;
   State state_ = State::kBegin;
-  MarkerScanner text_{kPythonTag};
+  std::unique_ptr<ToolCallParser> python_;
   std::optional<ToolCallObject> object_;
-  std::string white_space_;  // white space before a call, with the semicolon between calls
-  // The bytes of the current call and of what precedes it, until the call is passed on.
-  std::string raw_;
   bool marked_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<ToolCallParser> make_llama_parser(std::set<std::string, std::less<>> names) {
-  return std::make_unique<LlamaParser>(std::move(names));
+std::unique_ptr<ToolCallParser> make_llama_parser(const ToolList& tools) {
+  return std::make_unique<LlamaParser>(tools);
 }
 
 }  // namespace neuronmm::serve

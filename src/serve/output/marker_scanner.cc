@@ -1,22 +1,28 @@
 #include "serve/output/marker_scanner.h"
 
+#include <algorithm>
+
 namespace neuronmm::serve {
 
-size_t MarkerScanner::space() const {
-  const size_t end = held_.find_first_not_of(" \n\t\r");
-  return end == std::string::npos ? held_.size() : end;
+void MarkerScanner::clear() {
+  held_.clear();
+  space_ = 0;
 }
-
-bool MarkerScanner::only_space() const { return space() == held_.size(); }
 
 bool MarkerScanner::push(char c, std::string& out) {
   held_ += c;
   for (;;) {
-    const size_t begin = space();
-    const std::string_view rest = std::string_view(held_).substr(begin);
-    if (mark_.starts_with(rest)) return rest.size() == mark_.size();
-    out += held_.substr(0, begin + 1);
-    held_.erase(0, begin + 1);
+    space_ = std::min(held_.find_first_not_of(" \n\t\r", space_), held_.size());
+    const std::string_view rest = mark();
+    bool may_follow = rest.empty();
+    for (const std::string& mark : marks_) {
+      if (mark == rest) return true;
+      may_follow = may_follow || mark.starts_with(rest);
+    }
+    if (may_follow) return false;
+    out.append(held_, 0, space_ + 1);
+    held_.erase(0, std::min(space_ + 1, held_.size()));
+    space_ = 0;
   }
 }
 

@@ -1,29 +1,31 @@
 #pragma once
-// Finds a mark such as "<tool_call>" in a text that arrives byte by byte. White space, and bytes
-// that may be the beginning of the mark, are held back, because they are removed if the mark
-// follows. The parsers of tool calls use it.
+// Finds marks such as "<tool_call>" in a text that arrives byte by byte. White space, and bytes
+// that may be the beginning of a mark, are held back, because they are removed if the mark follows.
+// The parsers of tool calls use it.
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace neuronmm::serve {
 
-// The search for one mark, which must outlive the scanner.
+// The search for several marks, none of which begins another.
 class MarkerScanner {
  public:
-  explicit MarkerScanner(std::string_view mark) : mark_(mark) {}
-  // Adds a byte and appends to `out` the text that certainly stands before the mark. Returns true
-  // if the mark ends with this byte; held() then has the mark and the white space before it.
+  explicit MarkerScanner(std::vector<std::string> marks) : marks_(std::move(marks)) {}
+  // Adds a byte and appends to `out` the text that certainly stands before a mark. Returns true if
+  // a mark ends with this byte; held() then has the mark and the white space before it.
   bool push(char c, std::string& out);
   const std::string& held() const { return held_; }
-  void clear() { held_.clear(); }
-  bool only_space() const;  // whether only white space is held
+  // Returns the held bytes without the white space before them.
+  std::string_view mark() const { return std::string_view(held_).substr(space_); }
+  void clear();
+  bool only_space() const { return space_ == held_.size(); }  // whether only white space is held
 
  private:
-  size_t space() const;  // bytes of white space at the beginning of held_
-
-  std::string_view mark_;
+  std::vector<std::string> marks_;
   std::string held_;
+  size_t space_ = 0;  // bytes of white space at the beginning of held_
 };
 
 }  // namespace neuronmm::serve

@@ -9,20 +9,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "serve/output/marker_scanner.h"
+#include "serve/output/marked_call_parser.h"
 #include "serve/output/tool_call_object.h"
-#include "serve/output/tool_call_parser.h"
 
 namespace neuronmm::serve {
 namespace {
 
 constexpr std::string_view kToolCalls = "[TOOL_CALLS]", kArgs = "[ARGS]", kCallId = "[CALL_ID]";
 constexpr size_t kMaxNamed = 512;  // limit for a name with its marks, in bytes
-
-bool is_name_byte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '-' || c == '.';
-}
 
 // Returns the name "f" from a text such as "f", "f[ARGS]" or "f[CALL_ID]abc[ARGS]". The result is
 // empty if the text has another form.
@@ -35,18 +29,15 @@ std::string name_before_arguments(std::string_view text) {
   return std::all_of(name.begin(), name.end(), is_name_byte) ? std::string(name) : std::string();
 }
 
-class MistralParser : public ToolCallParser {
+class MistralParser : public MarkedCallParser {
  public:
-  void finish(OutputDeltas& out) override {
-    if (state_ == State::kText && !(calls_ > 0 && text_.only_space())) out.content(text_.held());
-    if (state_ != State::kText) out.content(raw_);
-  }
+  MistralParser() : MarkedCallParser({std::string(kToolCalls)}) {}
 
  protected:
-  void push_byte(char c, OutputDeltas& out) override {
+  void begin_call(std::string_view) override { state_ = State::kMarked; }
+
+  void in_call(char c, OutputDeltas& out) override {
     switch (state_) {
-      case State::kText:
-        return in_text(c, out);
       case State::kMarked:
         return after_mark(c, out);
       case State::kObject:
@@ -62,7 +53,6 @@ class MistralParser : public ToolCallParser {
 
  private:
   enum class State {
-    kText,
     kMarked,     // after [TOOL_CALLS]
     kObject,     // in an object of the list
     kComma,      // after an object of the list
@@ -70,29 +60,8 @@ class MistralParser : public ToolCallParser {
     kArguments,  // in the arguments of a call by name
   };
 
-  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
-  void in_text(char c, OutputDeltas& out) {
-    std::string certain;
-    const bool marked = text_.push(c, certain);
-    out.content(certain);
-    if (!marked) return;
-    raw_ = text_.held();
-    text_.clear();
-    state_ = State::kMarked;
-  }
-
-  // Passes on the held bytes as content, because they are not a call, and continues the text with
-  // this byte.
-  void reject_call(char c, OutputDeltas& out) {
-    out.content(raw_);
-    raw_.clear();
-    state_ = State::kText;
-    in_text(c, out);
-  }
-
   void after_mark(char c, OutputDeltas& out) {
-    if (is_space(c)) {
+    if (is_call_space(c)) {
       raw_ += c;
     } else if (c == '[') {
       raw_ += c;
@@ -108,7 +77,7 @@ class MistralParser : public ToolCallParser {
   void in_object(char c, OutputDeltas& out) {
     const bool was_sent = object_->sent();
     const ToolCallObject::Step step = object_->push(c, out);
-    if (step == ToolCallObject::Step::kInvalid) return reject_call(c, out);
+    if (step == ToolCallObject::Step::kInvalid) return reject(c, out);
     if (!was_sent) raw_ += c;
     if (object_->sent() && !was_sent) {
       ++calls_;
@@ -118,27 +87,27 @@ class MistralParser : public ToolCallParser {
   }
 
   void after_object(char c, OutputDeltas& out) {
-    if (is_space(c)) return;
+    if (is_call_space(c)) return;
     if (c == ',') {
       object_.emplace(calls_);
       state_ = State::kObject;
     } else if (c == ']') {
-      state_ = State::kText;
+      back_to_text("", out);
     } else {
-      reject_call(c, out);
+      reject(c, out);
     }
   }
 
   void in_name(char c, OutputDeltas& out) {
     const bool goes_on = is_name_byte(c) || c == ' ' || c == '[' || c == ']';
-    if (c != '{' && (!goes_on || name_.size() >= kMaxNamed)) return reject_call(c, out);
+    if (c != '{' && (!goes_on || name_.size() >= kMaxNamed)) return reject(c, out);
     if (c != '{') {
       raw_ += c;
       name_ += c;
       return;
     }
     const std::string name = name_before_arguments(name_);
-    if (name.empty()) return reject_call(c, out);
+    if (name.empty()) return reject(c, out);
     out.call(name, calls_++);
     raw_.clear();
     scanner_ = {};
@@ -147,19 +116,13 @@ class MistralParser : public ToolCallParser {
   }
 
   void in_arguments(char c, OutputDeltas& out) {
-    const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
-    const JsonScanner::Step step = scanner_.push(c);
-    if (step == JsonScanner::Step::kInvalid) return reject_call(c, out);
-    out.arguments(raw_control ? escaped_control(c) : std::string(1, c), calls_ - 1);
-    if (step == JsonScanner::Step::kEnd) state_ = State::kText;
+    const JsonScanner::Step step = push_arguments(c, out);
+    if (step == JsonScanner::Step::kInvalid) return reject(c, out);
+    if (step == JsonScanner::Step::kEnd) back_to_text("", out);
   }
 
-  State state_ = State::kText;
-  MarkerScanner text_{kToolCalls};
+  State state_ = State::kMarked;
   std::optional<ToolCallObject> object_;
-  JsonScanner scanner_;
-  // The bytes of the current call and of what precedes it, until the call is passed on.
-  std::string raw_;
   std::string name_;  // the name with its marks, up to the {
 };
 

@@ -6,16 +6,17 @@
 //   {...}
 //   ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
 //
-// Newer models of DeepSeek write f<｜tool▁sep｜>{...} between the marks of a call.
+//   <start_function_call>call:f{city:<escape>Rome<escape>}<end_function_call> FunctionGemma
+//
+// Newer models of DeepSeek write f<｜tool▁sep｜>{...} between the marks of a call, and Kimi writes
+// functions.f:0<|tool_call_argument_begin|>{...}.
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "serve/output/json_scanner.h"
-#include "serve/output/marker_scanner.h"
+#include "serve/output/marked_call_parser.h"
 #include "serve/output/named_calls.h"
-#include "serve/output/tool_call_parser.h"
+#include "serve/output/python_literal.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -23,25 +24,19 @@ namespace {
 constexpr size_t kMostHeader = 512;  // limit for a name with its marks, in bytes
 constexpr size_t kMostFooter = 128;  // limit for the marks after a call, in bytes
 
-bool is_function_byte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '-' || c == '.';
-}
-
-class NamedCallParser : public ToolCallParser {
+class NamedCallParser : public MarkedCallParser {
  public:
-  explicit NamedCallParser(NamedCallMarks marks) : marks_(std::move(marks)), text_(marks_.begin) {}
-
-  void finish(OutputDeltas& out) override {
-    if (state_ == State::kText && !(calls_ > 0 && text_.only_space())) out.content(text_.held());
-    if (state_ == State::kHeader) out.content(raw_);
-  }
+  explicit NamedCallParser(NamedCallMarks marks)
+      : MarkedCallParser({marks.begin}), marks_(std::move(marks)) {}
 
  protected:
-  void push_byte(char c, OutputDeltas& out) override {
+  void begin_call(std::string_view) override {
+    header_.clear();
+    state_ = State::kHeader;
+  }
+
+  void in_call(char c, OutputDeltas& out) override {
     switch (state_) {
-      case State::kText:
-        return in_text(c, out);
       case State::kHeader:
         return in_header(c, out);
       case State::kArguments:
@@ -51,29 +46,16 @@ class NamedCallParser : public ToolCallParser {
     }
   }
 
+  std::string unfinished() const override {
+    return state_ == State::kHeader ? raw_ : std::string();
+  }
+
  private:
   enum class State {
-    kText,
     kHeader,     // between the mark and the arguments
     kArguments,  // in the JSON
     kFooter,     // after the JSON, up to the end mark or the next call
   };
-
-  void in_text(char c, OutputDeltas& out) {
-    std::string certain;
-    const bool marked = text_.push(c, certain);
-    out.content(certain);
-    if (!marked) return;
-    raw_ = text_.held();
-    text_.clear();
-    header_.clear();
-    state_ = State::kHeader;
-  }
-
-  void back_to_text(OutputDeltas& out) {
-    state_ = State::kText;
-    for (const char byte : std::exchange(raw_, {})) in_text(byte, out);
-  }
 
   // Returns the name in the text between the mark and the arguments; empty if there is none.
   std::string name_in_header() const {
@@ -82,8 +64,9 @@ class NamedCallParser : public ToolCallParser {
       const size_t at = name.find(mark);
       if (at != std::string::npos) name.erase(at, mark.size());
     }
-    std::erase_if(name, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
-    return std::ranges::all_of(name, is_function_byte) ? name : std::string();
+    std::erase_if(name, is_call_space);
+    if (marks_.has_number) name.erase(std::min(name.find(':'), name.size()));
+    return std::ranges::all_of(name, is_name_byte) ? name : std::string();
   }
 
   void in_header(char c, OutputDeltas& out) {
@@ -96,25 +79,27 @@ class NamedCallParser : public ToolCallParser {
     if (name.empty()) {
       // The mark itself is passed on, so that it does not begin a call again.
       out.content(raw_);
-      raw_.clear();
-      state_ = State::kText;
-      return;
+      return back_to_text("", out);
     }
     raw_.clear();
     out.call(name, calls_++);
     scanner_ = {};
+    literal_ = PythonLiteral(marks_.quote);
     state_ = State::kArguments;
     in_arguments(c, out);
   }
 
+  JsonScanner::Step push_literal(char c, OutputDeltas& out) {
+    std::string json;
+    const JsonScanner::Step step = literal_.push(c, json);
+    out.arguments(json, calls_ - 1);
+    return step;
+  }
+
   void in_arguments(char c, OutputDeltas& out) {
-    const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
-    const JsonScanner::Step step = scanner_.push(c);
-    if (step == JsonScanner::Step::kInvalid) {
-      raw_.assign(1, c);
-      return back_to_text(out);
-    }
-    out.arguments(raw_control ? escaped_control(c) : std::string(1, c), calls_ - 1);
+    const JsonScanner::Step step =
+        marks_.quote.empty() ? push_arguments(c, out) : push_literal(c, out);
+    if (step == JsonScanner::Step::kInvalid) return back_to_text(std::string_view(&c, 1), out);
     if (step == JsonScanner::Step::kEnd) state_ = State::kFooter;
   }
 
@@ -122,13 +107,12 @@ class NamedCallParser : public ToolCallParser {
   void in_footer(char c, OutputDeltas& out) {
     raw_ += c;
     if (raw_.ends_with(marks_.end)) {
-      raw_.clear();
-      state_ = State::kText;
+      back_to_text("", out);
     } else if (!marks_.next.empty() && raw_.ends_with(marks_.next)) {
       header_.clear();
       state_ = State::kHeader;
     } else if (raw_.size() > kMostFooter || !may_be_footer()) {
-      back_to_text(out);
+      back_to_text(raw_, out);
     }
   }
 
@@ -151,11 +135,8 @@ class NamedCallParser : public ToolCallParser {
   }
 
   const NamedCallMarks marks_;
-  State state_ = State::kText;
-  MarkerScanner text_;
-  JsonScanner scanner_;
-  // The bytes of the mark and the header, or of the marks after a call.
-  std::string raw_;
+  State state_ = State::kHeader;
+  PythonLiteral literal_;  // of arguments that are no JSON
   std::string header_;
 };
 

@@ -2,6 +2,7 @@
 // The marks of calls that write the function's name before the JSON of its arguments. The parser
 // (named_call_parser.cc) and the grammar of forced calls (protocol/structured_output.cc) use them.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,12 +19,16 @@ struct NamedCallMarks {
   std::string next;                      // before a further call; empty if that is `begin`
   std::string end;                       // after all calls
   std::vector<std::string> around_name;  // texts between `begin` and the arguments
+  // The mark before and after strings, if the arguments are no JSON but {city:"Rome"} with this
+  // mark for quotes.
+  std::string quote = {};
+  bool has_number = false;  // the number of the call follows the name, as in "f:0"
   // What forced calls have between `begin` and the name, the name and the arguments, the arguments
   // and `end`, and two calls.
-  std::string before_name, before_arguments, after_arguments, between;
+  std::string before_name = {}, before_arguments = {}, after_arguments = {}, between = {};
 };
 
-// Returns the marks of kFunctionary, kDeepSeek or kDeepSeek31.
+// Returns the marks of a syntax for which has_named_calls() holds.
 NamedCallMarks named_call_marks(ToolSyntax syntax);
 bool has_named_calls(ToolSyntax syntax);
 std::unique_ptr<ToolCallParser> make_named_call_parser(NamedCallMarks marks);

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/output/call_bytes.h"
 #include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 namespace {
-
-bool is_call_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 // Returns the content of a JSON string; empty if the literal is not a string.
 std::string unquoted(const std::string& literal) {
@@ -79,6 +78,13 @@ ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
 
 ToolCallObject::Step ToolCallObject::end_key() {
   const std::string key = unquoted(text_);
+  if (rules_.name_is_key) {
+    if (!name_.empty() || key.empty()) return Step::kInvalid;
+    name_ = key;
+    field_ = Field::kArguments;
+    state_ = State::kColon;
+    return Step::kMore;
+  }
   const bool is_name = key == "name" || key == "tool_name";
   const bool is_arguments = key == "arguments" || key == "parameters";
   if (!is_possible_key(key)) return Step::kInvalid;

@@ -17,6 +17,8 @@ namespace neuronmm::serve {
 struct CallObjectRules {
   // The first key is "name", except that "type" may come before.
   bool name_first = false;
+  // The only key is the name of the function, and its value the arguments.
+  bool name_is_key = false;
   // If set, the object stands where any JSON may stand. It is a call only if it names one of these
   // functions, has arguments, and has no keys that no call has. Arguments under "parameters" that
   // are a JSON schema describe a function and do not call it.

@@ -41,8 +41,7 @@ std::unique_ptr<ToolCallParser> make_tool_call_parser(ToolSyntax syntax, const T
 // Create the parsers of the single syntaxes.
 std::unique_ptr<ToolCallParser> make_json_call_parser(CallMarks marks,
                                                       std::set<std::string, std::less<>> names);
-std::unique_ptr<ToolCallParser> make_llama_parser(std::set<std::string, std::less<>> names);
+std::unique_ptr<ToolCallParser> make_llama_parser(const ToolList& tools);
 std::unique_ptr<ToolCallParser> make_mistral_parser();
-std::unique_ptr<ToolCallParser> make_xml_parser(ToolList tools);
 
 }  // namespace neuronmm::serve

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "serve/output/json_scanner.h"
+#include "serve/output/python_literal.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -62,7 +63,10 @@ std::string parameter_json(ParameterKind kind, const std::string& text) {
   if (text == "True") return "true";
   if (text == "False") return "false";
   if (text == "None") return "null";
-  const auto value = parse_json_text(text, "");
+  auto value = parse_json_text(text, "");
+  if (!value.ok() && text.find_first_of("[{(") < text.find_first_not_of(" \n\t\r[{(")) {
+    if (const auto json = python_to_json(text)) value = parse_json_text(*json, "");
+  }
   return value.ok() ? dump_json(*value) : json_string(text);
 }
 

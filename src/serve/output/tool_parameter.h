@@ -20,8 +20,7 @@ enum class ParameterKind {
 ParameterKind parameter_kind(const std::vector<Tool>& tools, std::string_view function,
                              const std::string& name);
 
-// Returns the argument as JSON in one line. Python's True, False and None become true, false and
-// null for kJson.
+// Returns the argument as JSON in one line. For kJson, Python's words, lists and dicts become JSON.
 std::string parameter_json(ParameterKind kind, const std::string& text);
 
 // Returns `text` escaped for a JSON string, without the quotes.

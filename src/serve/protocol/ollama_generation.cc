@@ -68,7 +68,8 @@ text::Conversation shortened(const text::Conversation& conversation, size_t begi
 // prompt is too long, so that it tokenizes little more than what fits in the end.
 ApiResult<ChatPromptTokens> fitting_prompt(const ServedModel& model, const OllamaRequest& request) {
   const text::Conversation& conversation = request.chat.conversation;
-  NMM_ASSIGN(ChatPromptTokens best, chat_prompt(model, conversation, false));
+  const ToolSyntax calls = call_syntax(model.tool_chats.tools, request.chat);
+  NMM_ASSIGN(ChatPromptTokens best, chat_prompt(model, conversation, false, calls));
   const auto fits = [&](const ChatPromptTokens& prompt) {
     return std::ssize(prompt.tokens) + std::ssize(request.context) < model.context_tokens;
   };
@@ -80,7 +81,7 @@ ApiResult<ChatPromptTokens> fitting_prompt(const ServedModel& model, const Ollam
     const bool steps = step > 0 && fitting + step < too_many;
     const size_t tried = steps ? fitting + step : (fitting + too_many) / 2;
     const size_t beginning = beginnings[beginnings.size() - tried];
-    auto prompt = chat_prompt(model, shortened(conversation, beginning), false);
+    auto prompt = chat_prompt(model, shortened(conversation, beginning), false, calls);
     if (prompt.ok() && fits(*prompt)) {
       best = *std::move(prompt);
       fitting = tried;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "serve/protocol/ollama_generation.h"
+#include "serve/requests/generation_parameters.h"
 #include "serve/requests/ollama_request.h"
 #include "serve/responses/ollama_writer.h"
 
@@ -155,9 +156,10 @@ const RequestTable& ollama_show_table() {
 }
 
 ApiResult<std::string> ollama_show_json(const ServedModel& model, const OllamaModel& facts,
-                                        std::string_view body) {
-  NMM_ASSIGN(const std::string name, read_body(body, ollama_show_table(), [](FieldReader& fields) {
+                                        std::string_view body, std::vector<std::string>* unknown) {
+  NMM_ASSIGN(const std::string name, read_body(body, ollama_show_table(), [&](FieldReader& fields) {
                (void)fields.boolean("verbose");
+               if (unknown != nullptr) *unknown = unknown_fields(fields);
                return read_ollama_model(fields, /*name_too=*/true);
              }));
   NMM_TRY(check_ollama_model(model, name));

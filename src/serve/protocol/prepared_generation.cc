@@ -99,8 +99,9 @@ ApiResult<PreparedGeneration> prepare_turn(const ServedModel& model, const ChatR
   const GenerationParameters& fields = request.parameters;
   NMM_TRY(check_model(model, fields.model));
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request);
-  NMM_ASSIGN(const ChatPromptTokens prompt,
-             chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
+  NMM_ASSIGN(
+      const ChatPromptTokens prompt,
+      chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false), syntax));
   NMM_TRY(check_prompt(model, prompt.tokens, fields.max_tokens, names.prompt_param));
   NMM_ASSIGN(Request submission,
              engine_request(model, fields, prompt.tokens, true, context.random));

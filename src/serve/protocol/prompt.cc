@@ -19,13 +19,20 @@ ApiResult<std::vector<TokenId>> encode(const ServedModel& model, std::string_vie
   return std::move(ids).value();
 }
 
+// Returns the text with which calls in this syntax begin; empty if there is none.
+std::string mark_of(ToolSyntax syntax) {
+  const std::vector<std::string> tokens = special_tokens_of(syntax);
+  return tokens.empty() ? std::string() : tokens.front();
+}
+
 }  // namespace
 
 ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
                                         const text::Conversation& conversation,
-                                        bool add_special_tokens) {
-  const TemplateTraits& traits =
-      conversation.tools.is_null() ? model.plain_chats : model.tool_chats;
+                                        bool add_special_tokens, std::optional<ToolSyntax> calls) {
+  TemplateTraits traits = conversation.tools.is_null() ? model.plain_chats : model.tool_chats;
+  if (calls && !conversation.tools.is_null() && mark_of(*calls) != mark_of(traits.tools))
+    traits.tools = ToolSyntax::kDescribed;
   text::Conversation chat = conversation;
   if (!traits.has_developer) rename_developer_to_system(chat);
   const auto rendered = accepted_prompt(*model.tokenizer, traits, chat);

@@ -27,9 +27,12 @@ struct ChatPromptTokens {
 // are treated as plain text, so that users cannot inject them. If the template does not know the
 // role "developer", that role becomes "system". If the template refuses the conversation, other
 // forms of it are tried (accepted_prompt.h), and an error is returned if it refuses them all.
+// `calls` is the syntax that the answer's calls will have. If the template shows calls between
+// other marks, the prompt describes the tools in words (described_tools.h).
 ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
                                         const text::Conversation& conversation,
-                                        bool add_special_tokens);
+                                        bool add_special_tokens,
+                                        std::optional<ToolSyntax> calls = {});
 
 // Returns the tokens of a text. Special tokens in the text are recognized. With
 // `add_special_tokens`, there is one token for the beginning of a text, even if the text has its

@@ -56,7 +56,7 @@ void set_strict_calls(const ToolFields& tools, ToolSyntax syntax, StructuredOutp
 ToolSyntax call_syntax(ToolSyntax model_syntax, const ChatRequest& request) {
   const bool must_obey_schema =
       request.tools.choice.forced() || may_be_json_or_calls(request) || may_call_strictly(request);
-  return model_syntax == ToolSyntax::kXml && must_obey_schema ? ToolSyntax::kHermes : model_syntax;
+  return must_obey_schema && !writes_json(model_syntax) ? ToolSyntax::kHermes : model_syntax;
 }
 
 // The marks around all calls belong to each call if each has its own.
@@ -72,8 +72,9 @@ void set_named(const NamedCallMarks& marks, ToolCallFormat& format) {
 
 void set_list(const CallMarks& marks, ToolCallFormat& format) {
   format.begin = marks.begin + "[";
-  format.before_name = fmt::format("{{\"{}\": \"", marks.name_key);
-  format.before_arguments = fmt::format("\", \"{}\": ", marks.arguments_key);
+  const bool has_keys = !marks.name_key.empty();
+  format.before_name = has_keys ? fmt::format("{{\"{}\": \"", marks.name_key) : "{\"";
+  format.before_arguments = has_keys ? fmt::format("\", \"{}\": ", marks.arguments_key) : "\": ";
   format.after_arguments = "}";
   format.between = ", ";
   format.end = "]" + marks.end;
@@ -107,7 +108,7 @@ ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, 
     case ToolSyntax::kMistralByName:
       set_texts("[TOOL_CALLS]", "[ARGS]", "", "");
       break;
-    default:  // call_syntax() replaces kXml where a format is needed
+    default:  // call_syntax() replaces syntaxes without JSON where a format is needed
       if (has_call_marks(syntax)) set_list(call_marks(syntax), format);
       if (has_named_calls(syntax)) set_named(named_call_marks(syntax), format);
   }

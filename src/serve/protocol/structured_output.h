@@ -71,9 +71,9 @@ struct StructuredOutput {
 
 // Returns the syntax in which the model writes the calls of this request. Calls that are forced, or
 // that are an alternative to a JSON format, must obey their schemas, and so must those of strict
-// functions. The syntax kXml writes arguments as text between tags, which cannot be held to a
-// schema. A model of kXml therefore writes such calls as JSON, between the <tool_call> tags that it
-// knows.
+// functions. Arguments that are text between tags, or Python, cannot be held to a schema. Models of
+// such syntaxes therefore write these calls as JSON, between the tags of kHermes, and the prompt
+// tells them so unless their own calls begin with the same tag (prompt.h).
 ToolSyntax call_syntax(ToolSyntax model_syntax, const ChatRequest& request);
 
 // Returns the format of calls to these functions in a syntax.

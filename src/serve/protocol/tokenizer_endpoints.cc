@@ -3,6 +3,7 @@
 #include "serve/protocol/prompt.h"
 #include "serve/requests/anthropic_request.h"
 #include "serve/requests/chat_request.h"
+#include "serve/requests/generation_parameters.h"
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::serve {
@@ -56,6 +57,10 @@ Json token_texts(const text::Tokenizer& tokenizer, const std::vector<TokenId>& i
   return texts;
 }
 
+void tell_unknown(const FieldReader& fields, std::vector<std::string>* unknown) {
+  if (unknown != nullptr) *unknown = unknown_fields(fields);
+}
+
 }  // namespace
 
 const RequestTable& tokenize_table() {
@@ -96,7 +101,8 @@ const RequestTable& detokenize_table() {
   return table;
 }
 
-ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body,
+                                         std::vector<std::string>* unknown) {
   NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &tokenize_table());
@@ -107,8 +113,14 @@ ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_v
   const bool texts = fields.boolean_or_default("return_token_strs");
   const bool pieces = fields.boolean_or_default("with_pieces");
   std::vector<TokenId> ids;
+  tell_unknown(fields, unknown);
   if (fields.find("messages") != nullptr) {
     FieldReader chat(root, "", problem, &chat_prompt_table());
+    tell_unknown(chat, unknown);
+    const auto is_known = [](const std::string& name) {
+      return tokenize_table().find(name) != nullptr;
+    };
+    if (unknown != nullptr) std::erase_if(*unknown, is_known);
     NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, chat, special.value_or(false)));
     ids = std::move(prompt.tokens);
   } else {
@@ -120,11 +132,13 @@ ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_v
   return dump_json(answer);
 }
 
-ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body,
+                                           std::vector<std::string>* unknown) {
   NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &detokenize_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
+  tell_unknown(fields, unknown);
   if (fields.find("tokens") == nullptr) fields.add_mismatch("tokens", "an array of token ids");
   const std::vector<TokenId> ids = fields.token_ids("tokens");
   for (const TokenId id : ids) {
@@ -155,18 +169,22 @@ std::string tokenizer_info_json(const ServedModel& model) {
   return dump_json(info);
 }
 
-ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body,
+                                               std::vector<std::string>* unknown) {
   NMM_ASSIGN(Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem, &chat_prompt_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
+  tell_unknown(fields, unknown);
   NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, false));
   return dump_json({{"prompt", prompt.text}});
 }
 
-ApiResult<std::string> count_tokens_response(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> count_tokens_response(const ServedModel& model, std::string_view body,
+                                             std::vector<std::string>* unknown) {
   NMM_ASSIGN(const ChatRequest request,
              read_body(body, anthropic_prompt_table(), read_anthropic_prompt));
+  if (unknown != nullptr) *unknown = request.parameters.unknown_fields;
   NMM_TRY(check_model(model, request.parameters.model));
   NMM_ASSIGN(const ChatPromptTokens prompt, chat_prompt(model, request.conversation, false));
   return dump_json({{"input_tokens", prompt.tokens.size()}});

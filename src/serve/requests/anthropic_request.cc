@@ -131,6 +131,7 @@ ChatRequest read_anthropic_prompt(FieldReader& fields) {
   read_prompt(fields, request);
   request.parameters.model = fields.string("model").value_or("");
   (void)read_output_config(fields, request.conversation);
+  request.parameters.unknown_fields = unknown_fields(fields);
   return request;
 }
 

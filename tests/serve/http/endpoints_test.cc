@@ -31,6 +31,44 @@ TEST_F(HttpTest, EveryEndpointAnswers) {
   EXPECT_EQ(TestJson::parse(client.get("/tokenizer_info").body)["model_max_length"], 512);
 }
 
+// No field is dropped silently: whatever the path, a header names a field that no server knows.
+TEST_F(HttpTest, EveryPathNamesUnknownFields) {
+  start();
+  HttpClient client(port());
+  const TestJson messages = {{{"role", "user"}, {"content", "Once upon a time"}}};
+  const std::pair<const char*, TestJson> requests[] = {
+      {"/tokenize", {{"prompt", "a"}}},
+      {"/tokenize", {{"content", "a"}}},
+      {"/tokenize", {{"messages", messages}, {"add_generation_prompt", true}}},
+      {"/detokenize", {{"tokens", {1}}}},
+      {"/apply-template", {{"messages", messages}}},
+      {"/v1/messages/count_tokens", {{"messages", messages}}},
+      {"/v1/messages", {{"messages", messages}, {"max_tokens", 1}}},
+      {"/v1/chat/completions", {{"messages", messages}, {"max_tokens", 1}}},
+      {"/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}},
+      {"/v1/responses", {{"input", "a"}, {"max_output_tokens", 1}}},
+      {"/v1/embeddings", {{"input", "a"}}},
+      {"/embeddings", {{"content", "a"}}},
+      {"/embedding", {{"content", "a"}}},
+      {"/completion", {{"prompt", "a"}, {"n_predict", 1}}},
+      {"/completions", {{"prompt", "a"}, {"n_predict", 1}}},
+      {"/api/show", {{"model", "demo"}}},
+      {"/api/embed", {{"model", "demo"}, {"input", "a"}}},
+      {"/api/embeddings", {{"model", "demo"}, {"prompt", "a"}}},
+      {"/api/chat", {{"model", "demo"}, {"messages", messages}, {"options", {{"num_predict", 1}}}}},
+      {"/api/generate", {{"model", "demo"}, {"prompt", "a"}, {"options", {{"num_predict", 1}}}}},
+  };
+  for (const auto& [path, body] : requests) {
+    const HttpResponse plain = client.post(path, body.dump());
+    EXPECT_EQ(plain.status, 200) << path << plain.body;
+    EXPECT_EQ(plain.header("x-unknown-fields"), "") << path;
+    TestJson other = body;
+    other["surprise"] = 1;
+    other["more"] = nullptr;
+    EXPECT_EQ(client.post(path, other.dump()).header("x-unknown-fields"), "surprise; more") << path;
+  }
+}
+
 TEST_F(HttpTest, ResponsesApiAnswersWithOneBodyOrTypedEvents) {
   start();
   HttpClient client(port());

@@ -91,6 +91,36 @@ TEST(DescribedTools, WorkWithPublishedTemplates) {
   }
 }
 
+// A model whose calls are no JSON is told to write JSON if its calls must obey schemas.
+TEST(DescribedTools, TellModelsWhichCallsAreForced) {
+  const char* const own =
+      "{{ tools }}<|tool_call_start|>{% for m in messages %}|{{ m.role }}|"
+      "{{ m.content }}{% endfor %}";
+  const char* const same =
+      "{{ tools }}<tool_call><arg_key>{% for m in messages %}|{{ m.role }}|"
+      "{{ m.content }}{% endfor %}";
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+  for (const char* const source : {own, same}) {
+    const ServedFolder folder(source);
+    Json body = with_tools();
+    const auto prompt_with = [&](const std::string& answer) {
+      const Exchange made = exchange(folder.model, body, {says(answer)});
+      EXPECT_EQ(made.body()["choices"][0]["message"]["tool_calls"].size(), 1U) << answer;
+      return folder.model.tokenizer->decode(made.requests[0].prompt);
+    };
+    const std::string native =
+        source == own ? "<|tool_call_start|>[f()]<|tool_call_end|>" : "<tool_call>f\n</tool_call>";
+    EXPECT_EQ(prompt_with(native).find("# Tools"), std::string::npos);
+    for (const char* const demand : {"strict", "required"}) {
+      body = with_tools();
+      if (demand == std::string("required")) body["tool_choice"] = "required";
+      if (demand == std::string("strict")) body["tools"][0]["function"]["strict"] = true;
+      const bool is_told = prompt_with(call).find("# Tools") != std::string::npos;
+      EXPECT_EQ(is_told, source == own) << demand;
+    }
+  }
+}
+
 TEST(DescribedTools, CallsAreRecognizedAndCanBeForced) {
   const ServedFolder folder(kPlain);
   const ScriptedAnswer answer =

@@ -166,8 +166,8 @@ TEST(UnmarkedCalls, OfQwenCoderAreRead) {
 }
 
 constexpr ToolSyntax kMarked[] = {
-    ToolSyntax::kHermes,   ToolSyntax::kGranite, ToolSyntax::kPhi4,   ToolSyntax::kFunctools,
-    ToolSyntax::kNemotron, ToolSyntax::kHunyuan, ToolSyntax::kCommand};
+    ToolSyntax::kHermes,   ToolSyntax::kGranite, ToolSyntax::kPhi4,    ToolSyntax::kFunctools,
+    ToolSyntax::kNemotron, ToolSyntax::kHunyuan, ToolSyntax::kCommand, ToolSyntax::kApertus};
 
 // The forced form of each syntax is read as the calls that it contains.
 TEST(MarkedCalls, OfEachFamilyAreRead) {
@@ -186,8 +186,8 @@ TEST(MarkedCalls, OfEachFamilyAreRead) {
 
 // The name stands before the arguments.
 TEST(NamedCalls, OfEachFamilyAreRead) {
-  for (const ToolSyntax syntax :
-       {ToolSyntax::kFunctionary, ToolSyntax::kDeepSeek, ToolSyntax::kDeepSeek31}) {
+  for (const ToolSyntax syntax : {ToolSyntax::kFunctionary, ToolSyntax::kDeepSeek,
+                                  ToolSyntax::kDeepSeek31, ToolSyntax::kKimi}) {
     const ToolCallFormat format = tool_call_format(syntax, {}, true);
     const auto call = [&](const std::string& name, const std::string& arguments) {
       return format.before_name + name + format.before_arguments + arguments +
@@ -206,6 +206,15 @@ TEST(NamedCalls, OfEachFamilyAreRead) {
             "f{\"a\": |C:oops}</function>|");
   EXPECT_EQ(call_line("<function=f>{}", ToolSyntax::kFunctionary), "f{}|");
   EXPECT_EQ(call_line("<function=f>{} and", ToolSyntax::kFunctionary), "f{}|C: and|");
+}
+
+// MiniMax M1 writes one call per line between its marks, and other models do so by mistake.
+TEST(MarkedCalls, MayShareTheirMarks) {
+  const std::string calls =
+      "\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"other\", \"arguments\": {}}\n";
+  EXPECT_EQ(call_line("<tool_calls>" + calls + "</tool_calls>So.", ToolSyntax::kHunyuan),
+            "f{}|other{}|C:So.|");
+  EXPECT_EQ(call_line("<tool_call>" + calls + "</tool_call>So."), "f{}|other{}|C:So.|");
 }
 
 // A constraint that begins after the marker forces the same text.

@@ -306,7 +306,8 @@ TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
       parse_llama_cpp_infill, Fields::kOfExample);
   const ServedFolder folder;
   const auto by = [&](auto answer) {
-    return [&folder, answer](const std::string& body) { return answer(folder.model, body); };
+    return
+        [&folder, answer](const std::string& body) { return answer(folder.model, body, nullptr); };
   };
   expect_same_verdicts("TokenizeRequest",
                        {Json::parse(R"({"prompt": "a"})"),
@@ -377,7 +378,7 @@ auto embeddings_by(EmbeddingForm form) {
 
 std::vector<DescribedRequest> described_requests(const ServedModel& model) {
   const auto by = [&model](auto respond) {
-    return [&model, respond](const std::string& body) { return respond(model, body); };
+    return [&model, respond](const std::string& body) { return respond(model, body, nullptr); };
   };
   const char* chat = R"({"messages": [{"role": "user", "content": "x"}], "logprobs": true})";
   const char* prompt = R"({"messages": [{"role": "user", "content": "x"}]})";
@@ -409,7 +410,7 @@ std::vector<DescribedRequest> described_requests(const ServedModel& model) {
       described("OllamaEmbeddingsRequest", embedding_table(EmbeddingForm::kOllamaOld),
                 R"({"model": "m"})", embeddings_by(EmbeddingForm::kOllamaOld)),
       described("OllamaShowRequest", ollama_show_table(), R"({"model": "small"})",
-                by([](const ServedModel& shown, const std::string& body) {
+                by([](const ServedModel& shown, const std::string& body, std::nullptr_t) {
                   return ollama_show_json(shown, OllamaModel(), body);
                 })),
   };

@@ -139,7 +139,7 @@ TEST(LlamaCalls, CallsOfUnknownToolsBecomeContent) {
 
 // JSON that cannot become a call is passed on at once.
 TEST(LlamaCalls, DoNotDelayOtherJson) {
-  OutputParser parser(Thinking::kNone, make_llama_parser({"f", "get_weather"}));
+  OutputParser parser(Thinking::kNone, make_llama_parser(tools()));
   EXPECT_TRUE(parser.push("{\"ans").empty());
   EXPECT_EQ(parser.push("wer\": \"long"),
             (std::vector<OutputDelta>{{Kind::kContent, "{\"answer\": \"long", 0}}));
@@ -182,6 +182,15 @@ TEST(XmlCalls, AreRecognized) {
             "0.unheard.of|0:{\"a\": \"5\"}|");
 }
 
+// Small models forget the tag before a call, or the one after it.
+TEST(XmlCalls, MayLackTheirOuterTags) {
+  const std::string call = "<function=f>\n" + xml_value("n", "1");
+  EXPECT_EQ(parsed(kXml, "So:\n" + call + "</function>\n"), "C:So:|0.f|0:{\"n\": 1}|");
+  EXPECT_EQ(parsed(kXml, call + "</function>\n" + call + "</function>\n</tool_call>"),
+            "0.f|0:{\"n\": 1}|1.f|1:{\"n\": 1}|");
+  EXPECT_EQ(parsed(kXml, "<tool_call>" + call + "</tool_call>\nSo."), "0.f|0:{\"n\": 1}|C:\nSo.|");
+}
+
 TEST(XmlCalls, ValuesHaveTheTypesOfTheSchema) {
   const std::pair<std::string, std::string> values[] = {
       {xml_value("text", "7"), "\"7\""},
@@ -198,6 +207,8 @@ TEST(XmlCalls, ValuesHaveTheTypesOfTheSchema) {
       {xml_value("on", "True"), "true"},
       {xml_value("on", "false"), "false"},
       {xml_value("other", "[1]"), "\"[1]\""},
+      {xml_value("list", "['a', {'b': None}]"), "[\"a\",{\"b\":null}]"},
+      {xml_value("list", "['a'"), "\"['a'\""},
   };
   for (const auto& [parameter, json] : values) {
     const std::string name = parameter.substr(11, parameter.find('>') - 11);
@@ -207,7 +218,7 @@ TEST(XmlCalls, ValuesHaveTheTypesOfTheSchema) {
 
 TEST(XmlCalls, MalformedCallsBecomeContent) {
   for (const char* text : {"<tool_call>", "<tool_call>\n<func", "<tool_call>{\"name\": \"f\"}",
-                           "<tool_call><function=>", "<tool_call><function=f", "<function=f>",
+                           "<tool_call><function=>", "<tool_call><function=f", "<function=unheard>",
                            "<tool_call><function=f\n>"})
     EXPECT_EQ(parsed(kXml, text), std::string("C:") + text + "|");
   EXPECT_EQ(parsed(kXml, "<tool_call><function=f>oops</function>"), "0.f|0:{}|C:oops</function>|");

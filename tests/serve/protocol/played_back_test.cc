@@ -12,6 +12,7 @@
 
 #include "serve/protocol/demanding_templates.h"
 #include "serve/protocol/fake_server.h"
+#include "serve/protocol/written_calls.h"
 #include "test_data.h"
 
 namespace neuronmm::serve {
@@ -140,19 +141,9 @@ class AnthropicClient : public PlayingClient {
 
 // Returns an answer with calls as a model of this syntax writes them.
 std::string calls_text(ToolSyntax syntax, int count) {
-  if (syntax == ToolSyntax::kXml) {
-    const std::string call =
-        "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n"
-        "</tool_call>";
-    return count == 2 ? call + "\n" + call : call;
-  }
-  const ToolCallFormat format = tool_call_format(syntax, {}, true);
-  std::string text = format.begin;
-  for (int i = 0; i < count; ++i)
-    text += (i > 0 ? format.between : "") + format.before_name + kCalledTools[i] +
-            format.before_arguments + (i == 0 ? "{\"city\": \"Paris\"}" : "{}") +
-            format.after_arguments;
-  return text + format.end;
+  std::vector<WrittenCall> calls = {{kCalledTools[0], {{"city", "Paris"}}}, {kCalledTools[1]}};
+  calls.resize(count);
+  return written_calls(syntax, calls);
 }
 
 // The answers of one conversation. The last call is cut off by the limit of tokens.

@@ -35,7 +35,7 @@ TEST(Shapes, FollowFromTheToolChoiceOrTheResponseFormat) {
   EXPECT_EQ(output.param, "guided_json");
 }
 
-TEST(Shapes, XmlCallsBecomeJsonIfTheyMustObeySchemas) {
+TEST(Shapes, CallsWithoutJsonBecomeJsonIfTheyMustObeySchemas) {
   ChatRequest request;
   request.tools.choice.kind = ToolChoice::Kind::kAuto;
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kXml);
@@ -43,8 +43,12 @@ TEST(Shapes, XmlCallsBecomeJsonIfTheyMustObeySchemas) {
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kHermes);
   request.parameters.response_format.kind = ResponseFormat::Kind::kText;
   request.tools.choice.kind = ToolChoice::Kind::kRequired;
-  EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kHermes);
+  for (const ToolSyntax syntax :
+       {ToolSyntax::kXml, ToolSyntax::kGlm, ToolSyntax::kLfm2, ToolSyntax::kPythonic,
+        ToolSyntax::kGemma4, ToolSyntax::kDeepSeek4})
+    EXPECT_EQ(call_syntax(syntax, request), ToolSyntax::kHermes);
   request.tools.choice.kind = ToolChoice::Kind::kNamed;
+  EXPECT_EQ(call_syntax(ToolSyntax::kKimi, request), ToolSyntax::kKimi);
   EXPECT_EQ(call_syntax(ToolSyntax::kLlama, request), ToolSyntax::kLlama);
 }
 
