@@ -23,11 +23,10 @@ import types
 
 import numpy as np
 
-from . import arguments, launch, missing, reference, user_modules
+from . import arguments, launch, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
-from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
@@ -77,7 +76,7 @@ def _parser():
                         help="function or NumPy expression of the expected result; implies --values")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers in tensors (default 0)")
     parser.add_argument("--tolerance", type=float,
-                        help="largest allowed relative error (default: computed from the types, at least 1e-5)")  # fmt: skip
+                        help="largest allowed relative error (default: computed from the kernel's roundings, at least 1e-5)")  # fmt: skip
     parser.add_argument("--json", metavar="F", help="JSON file to write the report to; - is standard output")
     parser.add_argument("--quiet", action="store_true", help="print no report")
     parser.add_argument("--max-instructions", type=int, default=20_000_000,
@@ -110,12 +109,21 @@ def run(options) -> int:
     if absent:
         raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
     trace = Trace(options.trace)
-    session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
-                      max_seconds=options.max_seconds)  # fmt: skip
+
+    def new_session(trace):
+        return Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
+                       max_seconds=options.max_seconds)  # fmt: skip
+
+    session = new_session(trace)
     for package in missing.unlisted:
         session.note(f"{package} is not installed; decorators of it do nothing here")
     for text in user_modules.notes:
         session.note(text)
+
+    def rerun():
+        other = new_session(Trace())
+        return [other.read(view) for view in launch.tensors_of(_run_kernel(other, kernel, call))]
+
     try:
         returned = _run_kernel(session, kernel, call)
         if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
@@ -124,14 +132,8 @@ def run(options) -> int:
         outputs = launch.tensors_of(returned)
         if not session.trace.instructions:
             session.note("the kernel has issued no instructions: what is predicted is a launch of nothing")
-        for i, view in enumerate(outputs):
-            if view.memory != HBM:
-                session.note(f"result {i}, {view.describe()}, is not in hbm, where a kernel's results have to be")
-        if not with_values:
-            _check_written(session, outputs)
         report = _report(session, kernel, outputs)
-        if with_values:
-            report["outputs"] = _check_outputs(session, options, outputs, {**given, **numbers}, tensors)
+        _check_outputs(session, outputs, options, {**given, **numbers}, report, rerun)
         if options.trace:
             trace.write(_header(session, kernel, outputs, trace))
     finally:
@@ -168,8 +170,16 @@ def _find_kernel(text):
     if not 1 <= math.prod(grid) <= 1024:
         raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     if _is_legacy(getattr(kernel, "func", kernel)):
+        _refuse_two_cores(text, grid)
         return module, sys.modules["neuronxcc.nki"].function_to_trace(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
+
+
+def _refuse_two_cores(text, grid):
+    if tuple(grid) == (2,):
+        raise KernelFailed(f"{text}: the programs of a kernel that imports neuronxcc.nki run one after the other on one core, "
+                           f"so that the time on two cores is not known; launch [2,1] for two programs on one core, or write "
+                           f"the kernel for the package nki")  # fmt: skip
 
 
 def _no_kernel(target, name, module):
@@ -301,36 +311,17 @@ def _definition(kernel):
     return f"{location.display_path(code.co_filename)}:{code.co_firstlineno}"
 
 
-def _check_written(session, outputs):
-    """Raises an error for a result without any written element. This is known without values, too.
-    """
-    for i, view in enumerate(outputs):
-        if view.dynamic is None and view.storage.unwritten(view.layout, view.offset) is True:
-            where = session.trace.source_line(view.storage.root.kind)
-            raise KernelFailed(f"{where}: result {i}, {view.describe()}, was never written")
-
-
-def _check_outputs(session, options, outputs, arguments_, tensors):
-    found = []
-    for i, view in enumerate(outputs):
-        try:
-            launch.check_result(session, view, f"result {i}")
-        except errors.NkiValidationError as error:
-            raise KernelFailed(str(error)) from None
-        found.append({"dtype": str(view.dtype), "shape": list(view.shape)})
-    if options.ref is None:
-        return found
-    expected = reference.expected(options.ref, arguments_)
-    if len(expected) != len(outputs):
-        raise UsageError(f"--ref: the kernel returns {len(outputs)} tensors, the reference {len(expected)}")
-    types = [t.dtype for t in tensors] + [t.dtype for t in outputs]
-    allowed = options.tolerance if options.tolerance is not None else reference.default_tolerance(types)
-    for i, (row, view, wanted) in enumerate(zip(found, outputs, expected)):
-        if tuple(wanted.shape) != view.shape:
-            raise KernelFailed(f"result {i}: {view.describe()}, the reference has shape {list(wanted.shape)}")
-        error = reference.distance(session.read(view), wanted)
-        row.update(error=error if math.isfinite(error) else "infinity", tolerance=allowed, passed=bool(error <= allowed))
-    return found
+def _check_outputs(session, outputs, options, arguments_, report, rerun):
+    """Checks the results and adds the comparison with the reference to the report."""
+    try:
+        verification.check_outputs(session, outputs)
+        if options.ref is None:
+            return
+        rows = verification.compared(session, outputs, options.ref, arguments_, options.tolerance, rerun)
+    except errors.NkiValidationError as error:
+        raise KernelFailed(str(error)) from None
+    for output, row in zip(report["outputs"], rows):
+        output.update(row)
 
 
 def _print(options, report):
@@ -346,8 +337,7 @@ def _print(options, report):
     for name, count in sorted(report["by_instruction"].items(), key=lambda item: -item[1]):
         print(f"  {count:10d} {name}")
     for i, row in enumerate(report["outputs"]):
-        verdict = "" if "error" not in row else f": error {float(row['error']):.3g} of {row['tolerance']:.3g} allowed"
-        print(f"result {i}: {row['dtype']} {row['shape']}{verdict}{'' if row.get('passed', True) else ', too far'}")
+        print(verification.text_of(row, i))
     for note in report["notes"]:
         print(f"note: {note}")
 

@@ -171,7 +171,8 @@ def clip(tile: Tile, box, call: str):
         if low < 0 or high >= over.count:
             errors.fail(
                 call,
-                f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements",
+                f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements "
+                f"({errors.OUT_OF_BOUNDS})",
             )
     if full:
         return tensor
