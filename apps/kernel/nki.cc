@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "byte_size.h"
 #include "commands.h"
 #include "io/mapped_file.h"
 #include "kernel/nki_page.h"
@@ -64,11 +65,25 @@ int report_refusal(const TracerReport& tracer) {
   return tracer.exit_code == 2 ? 2 : 1;
 }
 
-Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
-                             const DeviceSpec& device, simulator::Timeline* timeline) {
-  KernelRun run = {name, traced.file->header(), {}, traced.tracer.results};
+Result<double> latency_ms(const trace::TraceFile& file, const DeviceSpec& device, bool as_written) {
   trace::TraceOptions options;
   options.as_written = as_written;
+  NMM_ASSIGN(const trace::TraceTiming timing, trace::simulate(file, device, options));
+  return timing.timing.summary.milliseconds();
+}
+
+Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
+                             const DeviceSpec& device, simulator::Timeline* timeline) {
+  KernelRun run = {.name = name, .header = traced.file->header(), .timing = {}};
+  run.results = traced.tracer.results;
+  trace::TraceOptions options;
+  options.as_written = run.is_as_written = as_written;
+  if (!as_written && trace::may_be_rescheduled(*traced.file)) {
+    NMM_ASSIGN(const double rescheduled, latency_ms(*traced.file, device, false));
+    NMM_ASSIGN(const double written, latency_ms(*traced.file, device, true));
+    options.as_written = run.is_as_written = written < rescheduled;
+    run.other_order_ms = std::max(written, rescheduled);
+  }
   options.timing.timeline = timeline;
   NMM_ASSIGN(run.timing, trace::simulate(*traced.file, device, options));
   return run;
@@ -161,7 +176,7 @@ Result<int> run_nki(const NkiFlags& flags) {
     NMM_ASSIGN(report.other, run_kernel(flags.compare, other, flags.as_written, device, nullptr));
   }
   for (const WhatIf& what_if : what_ifs) {
-    report.what_ifs.push_back(simulate_what_if(traced, flags.as_written, what_if));
+    report.what_ifs.push_back(simulate_what_if(traced, report.run.is_as_written, what_if));
   }
   NMM_TRY(save_trace(outputs.trace, path));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
@@ -221,6 +236,12 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
       ->check(CLI::PositiveNumber)
       ->type_name("S")
       ->default_str("600")
+      ->group(kRare);
+  command->add_option("--max-memory", call.most_bytes, "Stop the kernel's Python beyond SIZE")
+      ->transform(byte_size())
+      ->check(CLI::PositiveNumber)
+      ->type_name("SIZE")
+      ->default_str("3/4 of the memory")
       ->group(kRare);
 }
 

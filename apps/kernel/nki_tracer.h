@@ -24,20 +24,30 @@ struct TracerCall {
   std::optional<double> tolerance = {};           // The relative error that is allowed.
   std::optional<int64_t> most_instructions = {};  // The kernel is stopped beyond them.
   std::optional<double> most_seconds = {};        // The kernel's Python is stopped after them.
+  std::optional<int64_t> most_bytes = {};         // Memory that the kernel's Python may take.
+};
+
+// Where a result differs from its reference.
+struct WrongElements {
+  std::vector<int64_t> index;  // The first wrong element.
+  double found = 0, expected = 0;
+  double share = 0;  // Wrong elements of all.
+  double ulps = 0;   // The largest error, in units of the last place of the result's type.
 };
 
 // A result of the kernel, compared with its reference.
 struct TracedResult {
   std::string dtype;
   std::vector<int64_t> shape;
-  std::optional<double> error, tolerance;  // Relative errors. Set if there is a reference.
+  std::optional<double> error, tolerance;   // Relative errors. Set if there is a reference.
+  std::optional<WrongElements> wrong = {};  // Set if the error is larger than the tolerance.
   bool passed() const { return !error || *error <= *tolerance; }
 };
 
 // How a run ended.
 struct TracerReport {
-  int exit_code = 0;    // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
-  std::string message;  // A line, perhaps followed by lines of the user's files.
+  int exit_code = 0;      // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
+  std::string message;    // A line, perhaps followed by lines of the user's files.
   bool finished = false;  // Whether the trace and the results are complete.
   std::vector<TracedResult> results;
 };

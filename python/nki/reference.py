@@ -11,6 +11,7 @@ import numpy as np
 
 from . import user_modules
 from .arguments import UsageError
+from .tracer import errors
 
 _FUNCTION = re.compile(r"(?P<target>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
 
@@ -43,7 +44,7 @@ def expected(text: str, arguments: dict) -> list[np.ndarray]:
     """
     try:
         result = _evaluate(text, copy.deepcopy(arguments))
-    except UsageError:
+    except (UsageError, errors.LimitReached, MemoryError):
         raise
     except Exception as error:  # the user's reference may raise anything
         raise UsageError(f"--ref {text}: {type(error).__name__}: {error}") from None

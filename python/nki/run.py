@@ -16,14 +16,13 @@ import json
 import math
 import os
 import re
-import signal
 import sys
 import traceback
 import types
 
 import numpy as np
 
-from . import arguments, launch, missing, reference, user_modules, verification
+from . import arguments, inputs, launch, limits, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
@@ -38,7 +37,15 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     missing.install()
     try:
-        return run(options)
+        memory = _checked_limits(options)
+        with limits.of_time(options.max_seconds), limits.of_memory(memory):
+            return run(options)
+    except errors.LimitReached as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except MemoryError as error:
+        print(f"error: {_user_line(error) or options.kernel}: {_out_of_memory(memory)}", file=sys.stderr)
+        return 1
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -63,7 +70,8 @@ def _parser():
     parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run; KERNEL[N] launches it on N cores")
     parser.add_argument(
         "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
-        help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers"
+        help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers, and :zeros, "
+             ":arange or :normal:SEED how they are made; NAME=@FILE reads .npy, .npz:NAME or .safetensors:NAME"
     )
     parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE",
                         help="compile-time argument of the kernel: a Python literal or an expression over its module's names")  # fmt: skip
@@ -74,6 +82,8 @@ def _parser():
     parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
     parser.add_argument("--ref", metavar="MODULE:FN|EXPR",
                         help="function or NumPy expression of the expected result; implies --values")  # fmt: skip
+    parser.add_argument("--save-outputs", metavar="FILE",
+                        help="write the results to FILE.npz, or a single one to FILE.npy; implies --values")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers in tensors (default 0)")
     parser.add_argument("--tolerance", type=float,
                         help="largest allowed relative error (default: computed from the kernel's roundings, at least 1e-5)")  # fmt: skip
@@ -83,6 +93,8 @@ def _parser():
                         help="largest number of instructions to execute (default 20,000,000)")  # fmt: skip
     parser.add_argument("--max-seconds", type=float, default=600.0,
                         help="largest time that the kernel may run, in seconds (default 600)")  # fmt: skip
+    parser.add_argument("--max-memory", metavar="SIZE",
+                        help="largest memory that the kernel may take, like 4GiB (default: three quarters of this machine's)")  # fmt: skip
     return parser
 
 
@@ -90,11 +102,12 @@ def run(options) -> int:
     device = devices.find(options.device)
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
-    _check_limits(options)
     for folder in options.modules:
         user_modules.add_folder(folder)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
-    with_values = options.values or options.ref is not None
+    with_values = options.values or options.ref is not None or options.save_outputs is not None
+    if options.save_outputs and not options.save_outputs.endswith((".npz", ".npy")):
+        raise UsageError(f"--save-outputs: expected FILE.npz or FILE.npy, found {options.save_outputs!r}")
     for text in (options.kernel, options.ref or ""):
         reference.check_readable(text)
     module, kernel, grid = _find_kernel(options.kernel)
@@ -133,9 +146,11 @@ def run(options) -> int:
         if not session.trace.instructions:
             session.note("the kernel has issued no instructions: what is predicted is a launch of nothing")
         report = _report(session, kernel, outputs)
+        if options.save_outputs:
+            _save_outputs(session, outputs, options.save_outputs)
         _check_outputs(session, outputs, options, {**given, **numbers}, report, rerun)
         if options.trace:
-            trace.write(_header(session, kernel, outputs, trace))
+            trace.write(_header(session, kernel, outputs, trace, _rotates(module)))
     finally:
         trace.close()
     _print(options, report)
@@ -143,7 +158,8 @@ def run(options) -> int:
     return 1 if wrong else 0
 
 
-def _check_limits(options):
+def _checked_limits(options) -> int:
+    """Returns the bytes that the kernel may take."""
     if options.tolerance is not None and not 0 <= options.tolerance < math.inf:
         raise UsageError(f"--tolerance: expected a number from 0, found {options.tolerance:g}")
     if not 0 < options.max_seconds <= _MAX_SECONDS:
@@ -152,6 +168,14 @@ def _check_limits(options):
         raise UsageError(f"--max-instructions: expected 1 or more, found {options.max_instructions}")
     if options.seed < 0:
         raise UsageError(f"--seed: expected 0 or more, found {options.seed}")
+    memory = limits.default_memory() if options.max_memory is None else limits.bytes_of(options.max_memory)
+    if memory is None:
+        raise UsageError(f"--max-memory: expected a size like 512MiB or 4GiB, found {options.max_memory!r}")
+    return memory
+
+
+def _out_of_memory(memory):
+    return f"limit: the kernel needs more than {limits.text_of(memory)} of memory, which is the limit (--max-memory)"
 
 
 def _find_kernel(text):
@@ -161,6 +185,8 @@ def _find_kernel(text):
     user_modules.notes.clear()
     try:
         module = user_modules.load(match["target"])
+    except MemoryError:
+        raise
     except BaseException as error:
         raise KernelFailed(_import_failure(match["target"], error)) from None
     kernel = getattr(module, match["name"], None)
@@ -210,6 +236,16 @@ def _import_failure(target, error):
     return _describe_exception(error, target)
 
 
+def names_legacy_package(argv: list[str]) -> bool:
+    """Returns whether a kernel's file of the command line mentions the package neuronxcc."""
+    for text in argv:
+        path = text.rpartition(":")[0]
+        if path.endswith(".py") and os.path.isfile(path):
+            with open(path, "rb") as file:
+                return b"neuronxcc" in file.read()
+    return False
+
+
 def _parameters(kernel):
     kinds = inspect.signature(kernel).parameters.values()
     return [("**" if p.kind is p.VAR_KEYWORD else p.name) for p in kinds if p.kind is not p.VAR_POSITIONAL]
@@ -221,24 +257,15 @@ def _required(kernel):
 
 
 def _run_kernel(session, kernel, call):
-    """Runs the kernel and turns whatever it raises into a message. A kernel that hangs without
-    instructions is stopped, too.
-    """
-
-    def out_of_time(number, frame):
-        raise errors.LimitReached(f"{location.describe(frame)}: limit: the kernel has run for {session._max_seconds:g} "
-                                  f"seconds, which is the limit")  # fmt: skip
-
-    signal.signal(signal.SIGALRM, out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, session._max_seconds)
+    """Runs the kernel and turns whatever it raises into a message."""
     try:
         return launch.execute(session, kernel, (), call)
     except errors.NkiValidationError as error:
         raise KernelFailed(str(error)) from None
+    except MemoryError:
+        raise
     except (Exception, SystemExit) as error:
         raise KernelFailed(_describe_exception(error)) from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _user_line(error):
@@ -280,7 +307,15 @@ def _failing_call(error) -> str:
     return f"{prefix}.{called.f_code.co_name}" if prefix else ""
 
 
-def _header(session, kernel, outputs, trace):
+def _rotates(module):
+    """Returns the copies of buffers that an emitted kernel states, by name."""
+    stated = getattr(module, "NEURONMM_ROTATES", None)
+    if not isinstance(stated, dict):
+        return {}
+    return {k: v for k, v in stated.items() if isinstance(k, str) and type(v) is int and 0 < v <= 1 << 20}
+
+
+def _header(session, kernel, outputs, trace, rotates):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
     header["outputs"] = sorted({t.storage.root.kind for t in outputs})
@@ -289,6 +324,8 @@ def _header(session, kernel, outputs, trace):
             header["tensors"][kind]["role"] = "output"
     if session.grid:
         header["grid"], header["core"] = list(session.grid), 0
+    if rotates:
+        header["rotates"] = rotates
     if session.notes:
         header["notes"] = session.notes
     return header
@@ -309,6 +346,18 @@ def _report(session, kernel, outputs):
 def _definition(kernel):
     code = inspect.unwrap(kernel).__code__
     return f"{location.display_path(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _save_outputs(session, outputs, path):
+    """Writes the results, types that NumPy lacks as float32. Two results of one name get numbers."""
+    if path.endswith(".npy") and len(outputs) != 1:
+        raise UsageError(f"--save-outputs: the kernel returns {len(outputs)} tensors; expected FILE.npz")
+    arrays: dict = {}
+    for i, view in enumerate(outputs):
+        numbers = session.read(view)
+        name = view.name if view.name and view.name not in arrays else f"result{i}"
+        arrays[name] = numbers.astype(np.float16) if view.dtype == "float16" else numbers
+    inputs.save(path, arrays)
 
 
 def _check_outputs(session, outputs, options, arguments_, report, rerun):

@@ -60,6 +60,8 @@ def _limits(session, outputs, found, rerun):
             with perturbation.perturbed(seed), contextlib.redirect_stdout(io.StringIO()):
                 others = rerun()
             by_rounding = [max(d, comparison.distance(b, a)) for d, a, b in zip(by_rounding, found, others)]
+    except (errors.LimitReached, MemoryError):
+        raise
     except Exception as error:  # the user's code may raise anything
         by_rounding = [math.inf] * len(found)
         session.note(f"with other roundings the kernel fails ({error}); up to {comparison.LARGEST:g} is allowed")
