@@ -74,7 +74,9 @@ Result<double> latency_ms(const trace::TraceFile& file, const DeviceSpec& device
 
 Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
                              const DeviceSpec& device, simulator::Timeline* timeline) {
-  KernelRun run = {.name = name, .header = traced.file->header(), .timing = {}};
+  KernelRun run;
+  run.name = name;
+  run.header = traced.file->header();
   run.results = traced.tracer.results;
   trace::TraceOptions options;
   options.as_written = run.is_as_written = as_written;

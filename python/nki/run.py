@@ -22,7 +22,7 @@ import types
 
 import numpy as np
 
-from . import arguments, inputs, launch, limits, missing, reference, user_modules, verification
+from . import arguments, folder, inputs, launch, limits, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
@@ -38,8 +38,13 @@ def main(argv: list[str] | None = None) -> int:
     missing.install()
     try:
         memory = _checked_limits(options)
+        if os.path.isdir(options.kernel):
+            return run_folder(options, memory)
         with limits.of_time(options.max_seconds), limits.of_memory(memory):
             return run(options)
+    except folder.FolderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except errors.LimitReached as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -67,7 +72,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m nki.run", description="Runs an NKI kernel of a Python file and records its instructions."
     )
-    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run; KERNEL[N] launches it on N cores")
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run, where KERNEL[N] launches it on N cores, or a folder of tests")
     parser.add_argument(
         "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
         help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers, and :zeros, "
@@ -96,6 +101,26 @@ def _parser():
     parser.add_argument("--max-memory", metavar="SIZE",
                         help="largest memory that the kernel may take, like 4GiB (default: three quarters of this machine's)")  # fmt: skip
     return parser
+
+
+def run_folder(options, memory) -> int:
+    """Runs the tests of a folder. The exit status is 1 if one of them fails."""
+    if options.arg or options.kwarg or options.ref or options.trace or options.save_outputs:
+        raise UsageError(f"{options.kernel}: a folder of tests takes no --arg, --kwarg, --ref, --trace or --save-outputs")
+    for modules in options.modules:
+        user_modules.add_folder(modules)
+    with limits.of_memory(memory):
+        rows = folder.run(options.kernel, options.max_seconds)
+    if options.json and options.json != "-":
+        with open(options.json, "w") as out:
+            json.dump({"tests": rows}, out, indent=1)
+    elif options.json == "-":
+        print(json.dumps({"tests": rows}, indent=1))
+    elif not options.quiet:
+        for row in rows:
+            name = f"{row['file']}{'::' if row['test'] else ''}{row['test']}"
+            print(f"{row['outcome']:8}{row['seconds']:8.2f} s  {name}{': ' if row['message'] else ''}{row['message']}")
+    return 1 if any(row["outcome"] == "failed" for row in rows) else 0
 
 
 def run(options) -> int:

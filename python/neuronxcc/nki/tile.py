@@ -97,7 +97,8 @@ class Tile:
             tensor = clip(self, None, "tensor[...]")
         return Tile(*view(tensor, tuple(key) if isinstance(key, tuple) else (key,)), self.sums)
 
-    def reshape(self, *shape) -> Tile:
+    def reshape(self, *sizes, shape=None) -> Tile:
+        shape = sizes if shape is None else shape
         if len(shape) == 1 and not isinstance(shape[0], WHOLE):
             shape = tuple(shape[0])
         return Tile(self.tensor.reshape(shape), sums=self.sums)

@@ -118,7 +118,7 @@ def _scale(function):
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY and _is_of_tiles(node):
             yield number, _other_sign, node.lineno, f"another sign in {ast.unparse(node)}"
     for number, node, name in _calls(function):
-        if name == "tensor_copy" and isinstance(node.func.value, ast.Name):
+        if name == "tensor_copy" and {"dst", "src"} <= set(_given(node)):
             yield number, _scaled_copy, node.lineno, "the copy multiplies by 1.02"
 
 
@@ -136,9 +136,13 @@ def _other_sign(node):
     node.op = _BINARY[type(node.op)]()
 
 
+def _given(node):
+    """Returns the arguments of a copy by name."""
+    return dict(zip(("dst", "src"), node.args)) | {k.arg: k.value for k in node.keywords}
+
+
 def _scaled_copy(node):
-    keywords = {k.arg: k.value for k in node.keywords}
-    values = dict(zip(("dst", "src"), node.args)) | keywords
+    values = _given(node)
     made = ast.parse(f"{ast.unparse(node.func.value)}.activation(op=nl.copy, scale=1.02)", mode="eval").body
     made.keywords += [ast.keyword("dst", values["dst"]), ast.keyword("data", values["src"])]
     return made
