@@ -9,6 +9,7 @@
 #include "byte_size.h"
 #include "commands.h"
 #include "io/mapped_file.h"
+#include "kernel/nki_folder.h"
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
 #include "kernel/nki_tracer.h"
@@ -156,6 +157,8 @@ Status save_trace(OutputFile& file, const fs::path& path) {
 }
 
 Result<int> run_nki(const NkiFlags& flags) {
+  std::error_code error;
+  if (fs::is_directory(flags.call.kernel, error)) return run_nki_folder(flags.call, flags.json);
   NMM_ASSIGN(Outputs outputs, open_outputs(flags));
   NMM_ASSIGN(TraceFolder folder, TraceFolder::create());
   const bool runs = flags.from_trace.empty();
@@ -201,7 +204,10 @@ void check_flags(const NkiFlags& flags) {
 }
 
 void add_tracer_flags(CLI::App* command, TracerCall& call) {
-  command->add_option("KERNEL", call.kernel, "Kernel to run, as FILE.py:FUNCTION")->group(kInput);
+  command
+      ->add_option("KERNEL", call.kernel,
+                   "Kernel to run, as FILE.py:FUNCTION, or a folder of tests")
+      ->group(kInput);
   command->add_option("--arg", call.arguments, "Pass a tensor, as x=bf16[4096,8192]; repeatable")
       ->type_name("NAME=TENSOR")
       ->allow_extra_args(false)
@@ -255,6 +261,9 @@ void add_report_flags(CLI::App* command, NkiFlags& flags) {
   command->add_option("--trace", flags.trace, "Write a timeline that ui.perfetto.dev opens")
       ->type_name("FILE")
       ->group(kOutput);
+  command->add_option("--save-outputs", flags.call.outputs, "Write the results to .npz or .npy")
+      ->type_name("FILE")
+      ->group(kOutput);
   command->add_option("--save-trace", flags.save_trace, "Keep the recorded instructions")
       ->type_name("FILE")
       ->group(kOutput);
@@ -291,10 +300,12 @@ void add_nki(Program& program) {
                  "Run a legacy kernel in the order of its program")
       ->group(kRare);
   command->footer(
+      "A tensor is x=bf16[4096,8192], with :zeros, :arange or :normal:SEED behind it,\n"
+      "or x=@FILE.npy, x=@FILE.npz:NAME or x=@FILE.safetensors:NAME.\n"
       "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
       "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
       "parameter of the device, as hbm_bandwidth=2x.");
-  program.set_usage(command, "(FILE.py:FUNCTION | --from-trace FILE)");
+  program.set_usage(command, "(FILE.py:FUNCTION | DIR | --from-trace FILE)");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }

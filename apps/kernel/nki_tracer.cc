@@ -62,11 +62,10 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& pa
                                     call.kernel,
                                     "--device",
                                     device,
-                                    "--trace",
-                                    trace.string(),
                                     "--json",
                                     report.string(),
                                     "--quiet"};
+  if (!trace.empty()) words.insert(words.end(), {"--trace", trace.string()});
   words.insert(words.end(), {"--seed", std::to_string(call.seed)});
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {
@@ -77,6 +76,7 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& pa
   }
   if (call.values) words.emplace_back("--values");
   if (!call.reference.empty()) words.insert(words.end(), {"--ref", call.reference});
+  if (!call.outputs.empty()) words.insert(words.end(), {"--save-outputs", call.outputs});
   if (call.tolerance)
     words.insert(words.end(), {"--tolerance", fmt::format("{}", *call.tolerance)});
   if (call.most_instructions) {
@@ -139,6 +139,11 @@ std::string message_of(std::string text) {
   return text;
 }
 
+std::string signal_text(int status) {
+  return fmt::format("Python was ended by signal {} ({})", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+}
+
 }  // namespace
 
 Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
@@ -148,16 +153,36 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
                                             {{kPythonPath, python_path(package)}}));
   if (interrupted()) return interrupted_error("the kernel was not run to its end");
   TracerReport report;
-  if (WIFSIGNALED(result.status)) {
-    return fail("{}: Python was ended by signal {} ({})", call.kernel, WTERMSIG(result.status),
-                strsignal(WTERMSIG(result.status)));
-  }
+  if (WIFSIGNALED(result.status)) return fail("{}: {}", call.kernel, signal_text(result.status));
   report.exit_code = WEXITSTATUS(result.status);
   report.message = message_of(std::move(result.output));
   // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
   // 1.
   report.finished = fs::exists(report_file) || report.exit_code == 0;
   if (report.finished) NMM_TRY(read_report(report_file, report));
+  return report;
+}
+
+Result<FolderReport> run_test_folder(const TracerCall& call, const fs::path& report_file) {
+  NMM_ASSIGN(const fs::path package, package_folder());
+  NMM_ASSIGN(ChildResult result, run_python(command_line(call, package, {}, report_file),
+                                            {{kPythonPath, python_path(package)}}));
+  if (interrupted()) return interrupted_error("the tests were not run to their end");
+  if (WIFSIGNALED(result.status)) return fail("{}: {}", call.kernel, signal_text(result.status));
+  FolderReport report;
+  report.exit_code = WEXITSTATUS(result.status);
+  report.message = message_of(std::move(result.output));
+  if (!fs::exists(report_file)) return report;
+  std::ifstream stream(report_file);
+  const nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return fail("{}: the report of the run cannot be read", report_file.string());
+  }
+  for (const nlohmann::json& test : json.value("tests", nlohmann::json::array())) {
+    report.tests.push_back({test.value("file", ""), test.value("test", ""),
+                            test.value("outcome", ""), test.value("message", ""),
+                            test.value("seconds", 0.0)});
+  }
   return report;
 }
 

@@ -24,6 +24,7 @@ from . import limits, pytest_stand_in, user_modules
 from .pytest_stand_in import Parameters, Skipped
 from .tracer import errors, location
 
+_END = "end\n"  # the last line of a process's results
 _MOST_FILES = 10_000  # of tests in a folder. Assumed: more than any public repository has.
 _FOLDERS_WITHOUT_TESTS = {".git", "__pycache__", "node_modules", ".venv", "venv"}
 
@@ -67,14 +68,16 @@ def _in_process_of_its_own(path, folder, max_seconds):
             status = 1
             try:
                 _run_file(path, folder, max_seconds, results)
+                results.write(_END)
                 status = 0
             finally:
                 results.flush()
                 os._exit(status)
-        _, status = os.waitpid(child, 0)
+        os.waitpid(child, 0)
         results.seek(0)
-        rows = [json.loads(line) for line in results if line.endswith("\n")]
-    if status:
+        lines = results.readlines()
+    rows = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+    if not lines or lines[-1] != _END:
         rows.append(_row(path, "", "failed", "the tests of this file ended their process", 0.0, False))
     return rows
 
