@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 
 #include <fcntl.h>
@@ -18,6 +19,8 @@
 namespace neuronmm::apps {
 namespace {
 
+// A program that prints messages may print without end. Its last messages are kept.
+constexpr size_t kMostMessageBytes = 1 << 20;
 constexpr int kPollMs = 50;  // the longest delay before an interrupt is passed on
 
 // Returns the variables of the child as NAME=VALUE strings. A variable that `child` names replaces
@@ -63,7 +66,7 @@ int start(const ChildProgram& child, int pipe_end, pid_t& id) {
   return error;
 }
 
-std::string read_all(int pipe_end, pid_t id) {
+std::string read_all(int pipe_end, pid_t id, size_t most) {
   std::string output;
   bool passed_on = false;
   while (true) {
@@ -75,6 +78,7 @@ std::string read_all(int pipe_end, pid_t id) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return output;
     output.append(buffer.data(), static_cast<size_t>(n));
+    if (output.size() > 2 * most) output.erase(0, output.size() - most);
   }
 }
 
@@ -93,7 +97,8 @@ Result<ChildResult> run_child(const ChildProgram& child) {
     if (result.missing) return result;
     return fail("{}: cannot be run: {}", child.program, strerror(error));
   }
-  result.output = read_all(ends[0], id);
+  const size_t most = child.stream == STDERR_FILENO ? kMostMessageBytes : SIZE_MAX / 2;
+  result.output = read_all(ends[0], id, most);
   close(ends[0]);
   while (waitpid(id, &result.status, 0) < 0 && errno == EINTR) {
   }

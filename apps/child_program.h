@@ -25,7 +25,8 @@ struct ChildProgram {
 struct ChildResult {
   bool missing = false;  // true if the program does not exist
   int status = 0;        // the status that waitpid() reports
-  std::string output;    // everything that the program wrote to the stream
+  // What the program wrote to the stream. Of a long standard error it is the last mebibyte.
+  std::string output;
 };
 
 // Starts the program and returns when it has ended. If this process is interrupted, the child gets

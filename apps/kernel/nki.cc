@@ -6,8 +6,10 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "byte_size.h"
 #include "commands.h"
 #include "io/mapped_file.h"
+#include "kernel/nki_folder.h"
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
 #include "kernel/nki_tracer.h"
@@ -64,11 +66,27 @@ int report_refusal(const TracerReport& tracer) {
   return tracer.exit_code == 2 ? 2 : 1;
 }
 
-Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
-                             const DeviceSpec& device, simulator::Timeline* timeline) {
-  KernelRun run = {name, traced.file->header(), {}, traced.tracer.results};
+Result<double> latency_ms(const trace::TraceFile& file, const DeviceSpec& device, bool as_written) {
   trace::TraceOptions options;
   options.as_written = as_written;
+  NMM_ASSIGN(const trace::TraceTiming timing, trace::simulate(file, device, options));
+  return timing.timing.summary.milliseconds();
+}
+
+Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
+                             const DeviceSpec& device, simulator::Timeline* timeline) {
+  KernelRun run;
+  run.name = name;
+  run.header = traced.file->header();
+  run.results = traced.tracer.results;
+  trace::TraceOptions options;
+  options.as_written = run.is_as_written = as_written;
+  if (!as_written && trace::may_be_rescheduled(*traced.file)) {
+    NMM_ASSIGN(const double rescheduled, latency_ms(*traced.file, device, false));
+    NMM_ASSIGN(const double written, latency_ms(*traced.file, device, true));
+    options.as_written = run.is_as_written = written < rescheduled;
+    run.other_order_ms = std::max(written, rescheduled);
+  }
   options.timing.timeline = timeline;
   NMM_ASSIGN(run.timing, trace::simulate(*traced.file, device, options));
   return run;
@@ -139,6 +157,8 @@ Status save_trace(OutputFile& file, const fs::path& path) {
 }
 
 Result<int> run_nki(const NkiFlags& flags) {
+  std::error_code error;
+  if (fs::is_directory(flags.call.kernel, error)) return run_nki_folder(flags.call, flags.json);
   NMM_ASSIGN(Outputs outputs, open_outputs(flags));
   NMM_ASSIGN(TraceFolder folder, TraceFolder::create());
   const bool runs = flags.from_trace.empty();
@@ -161,7 +181,7 @@ Result<int> run_nki(const NkiFlags& flags) {
     NMM_ASSIGN(report.other, run_kernel(flags.compare, other, flags.as_written, device, nullptr));
   }
   for (const WhatIf& what_if : what_ifs) {
-    report.what_ifs.push_back(simulate_what_if(traced, flags.as_written, what_if));
+    report.what_ifs.push_back(simulate_what_if(traced, report.run.is_as_written, what_if));
   }
   NMM_TRY(save_trace(outputs.trace, path));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
@@ -184,7 +204,10 @@ void check_flags(const NkiFlags& flags) {
 }
 
 void add_tracer_flags(CLI::App* command, TracerCall& call) {
-  command->add_option("KERNEL", call.kernel, "Kernel to run, as FILE.py:FUNCTION")->group(kInput);
+  command
+      ->add_option("KERNEL", call.kernel,
+                   "Kernel to run, as FILE.py:FUNCTION, or a folder of tests")
+      ->group(kInput);
   command->add_option("--arg", call.arguments, "Pass a tensor, as x=bf16[4096,8192]; repeatable")
       ->type_name("NAME=TENSOR")
       ->allow_extra_args(false)
@@ -222,6 +245,12 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
       ->type_name("S")
       ->default_str("600")
       ->group(kRare);
+  command->add_option("--max-memory", call.most_bytes, "Stop the kernel's Python beyond SIZE")
+      ->transform(byte_size())
+      ->check(CLI::PositiveNumber)
+      ->type_name("SIZE")
+      ->default_str("3/4 of the memory")
+      ->group(kRare);
 }
 
 void add_report_flags(CLI::App* command, NkiFlags& flags) {
@@ -230,6 +259,9 @@ void add_report_flags(CLI::App* command, NkiFlags& flags) {
       ->type_name("FILE")
       ->group(kOutput);
   command->add_option("--trace", flags.trace, "Write a timeline that ui.perfetto.dev opens")
+      ->type_name("FILE")
+      ->group(kOutput);
+  command->add_option("--save-outputs", flags.call.outputs, "Write the results to .npz or .npy")
       ->type_name("FILE")
       ->group(kOutput);
   command->add_option("--save-trace", flags.save_trace, "Keep the recorded instructions")
@@ -268,10 +300,12 @@ void add_nki(Program& program) {
                  "Run a legacy kernel in the order of its program")
       ->group(kRare);
   command->footer(
+      "A tensor is x=bf16[4096,8192], with :zeros, :arange or :normal:SEED behind it,\n"
+      "or x=@FILE.npy, x=@FILE.npz:NAME or x=@FILE.safetensors:NAME.\n"
       "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
       "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
       "parameter of the device, as hbm_bandwidth=2x.");
-  program.set_usage(command, "(FILE.py:FUNCTION | --from-trace FILE)");
+  program.set_usage(command, "(FILE.py:FUNCTION | DIR | --from-trace FILE)");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }

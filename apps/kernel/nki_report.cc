@@ -46,10 +46,19 @@ std::string kernel_lines(const KernelRun& run, const DeviceSpec& device) {
   return text + fmt::format("  {:<14}{} ({})\n", "device", device.name, device.core);
 }
 
+std::string_view order_name(bool as_written) {
+  return as_written ? "as written" : "rescheduled as the compiler might";
+}
+
 std::string time_lines(const KernelRun& run, const DeviceSpec& device) {
   const Summary& m = summary_of(run);
   std::string text = fmt::format("\n  {:<14}{:>12}   {}\n", "latency", time_of(run.latency_ms()),
                                  band_text(run, device));
+  if (run.other_order_ms) {
+    text += fmt::format("  {:<14}{:>12}   {}, the slower order; the latency is {}\n", "other order",
+                        time_of(*run.other_order_ms), order_name(!run.is_as_written),
+                        order_name(run.is_as_written));
+  }
   for (const NamedBound& bound : bounds_of(run)) {
     text += fmt::format("  {:<14}{:>12}   {}\n", bound.name, time_of(bound.ms), bound.what);
   }
@@ -150,6 +159,13 @@ std::string result_lines(const KernelRun& run) {
     text += fmt::format("  result {}: {}[{}]: relative error {:.3g}, {:.3g} allowed{}\n", i,
                         result.dtype, fmt::join(result.shape, ","), *result.error,
                         *result.tolerance, result.passed() ? "" : ": WRONG");
+    if (!result.wrong) continue;
+    const WrongElements& wrong = *result.wrong;
+    text += fmt::format(
+        "    first wrong at [{}]: found {:.6g}, expected {:.6g}\n"
+        "    {:.3g} % of the elements are wrong; the largest error is {:.3g} ulps of {}\n",
+        fmt::join(wrong.index, ","), wrong.found, wrong.expected, 100 * wrong.share, wrong.ulps,
+        result.dtype);
   }
   return text.empty() ? "" : "\nvalues beside the reference\n" + text;
 }
@@ -227,6 +243,14 @@ NkiJson memory_json_of(const trace::MemoryPeak& peak) {
           {"tensors", peak.tensors}};
 }
 
+NkiJson wrong_json(const WrongElements& wrong) {
+  return {{"index", wrong.index},
+          {"found", wrong.found},
+          {"expected", wrong.expected},
+          {"share", wrong.share},
+          {"ulps", wrong.ulps}};
+}
+
 NkiJson run_json(const KernelRun& run) {
   NkiJson summary = NkiJson::object(), bounds = NkiJson::object(), results = NkiJson::array();
   for (const auto& [name, value] : summary_of(run).fields()) summary[name] = value;
@@ -234,12 +258,15 @@ NkiJson run_json(const KernelRun& run) {
   for (const TracedResult& result : run.results) {
     NkiJson row = {{"dtype", result.dtype}, {"shape", result.shape}};
     if (result.error) row.update({{"error", *result.error}, {"tolerance", *result.tolerance}});
+    if (result.wrong) row["wrong"] = wrong_json(*result.wrong);
     results.push_back(row);
   }
   return {{"kernel", run.name},
           {"dialect", run.header.dialect},
           {"instructions", run.header.instructions},
           {"latency_ms", run.latency_ms()},
+          {"as_written", run.is_as_written},
+          {"other_order_ms", run.other_order_ms ? NkiJson(*run.other_order_ms) : NkiJson()},
           {"class", trace::class_name(trace::class_of(run.timing))},
           {"bounds_ms", bounds},
           {"compulsory_bytes", run.timing.compulsory_bytes},

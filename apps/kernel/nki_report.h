@@ -21,6 +21,9 @@ struct KernelRun {
   std::string name;  // As the user gave it: "FILE.py:KERNEL" or the path of a stored trace.
   trace::Header header;
   trace::TraceTiming timing;
+  // A kernel that its compiler may reorder is simulated in both orders, and the faster one counts.
+  bool is_as_written = false;
+  std::optional<double> other_order_ms = {};  // The latency in the other order.
   // The kernel's results and their errors. Empty for a stored trace, since its kernel was not run.
   std::vector<TracedResult> results;
 

@@ -15,6 +15,7 @@
 
 #include "base/interrupt.h"
 #include "child_program.h"
+#include "kernel/python_with_numpy.h"
 #include "search_path.h"
 #include "trainium/simulator/device_spec.h"
 
@@ -52,13 +53,19 @@ SearchPath user_folders() {
 
 // The option -P keeps the current folder out of Python's module path. The user's relative folders
 // come after it, for the kernel's own imports.
-std::vector<std::string> command_line(const TracerCall& call, const fs::path& trace,
-                                      const fs::path& report) {
+std::vector<std::string> command_line(const TracerCall& call, const fs::path& package,
+                                      const fs::path& trace, const fs::path& report) {
   const std::string device =
       call.device.empty() ? std::string(simulator::kDefaultDevice) : call.device;
-  std::vector<std::string> words = {
-      "-P",      "-m",           "nki.run", call.kernel,     "--device", device,
-      "--trace", trace.string(), "--json",  report.string(), "--quiet"};
+  std::vector<std::string> words = {"-P",
+                                    (package / "nki/start.py").string(),
+                                    call.kernel,
+                                    "--device",
+                                    device,
+                                    "--json",
+                                    report.string(),
+                                    "--quiet"};
+  if (!trace.empty()) words.insert(words.end(), {"--trace", trace.string()});
   words.insert(words.end(), {"--seed", std::to_string(call.seed)});
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {
@@ -69,6 +76,7 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& tr
   }
   if (call.values) words.emplace_back("--values");
   if (!call.reference.empty()) words.insert(words.end(), {"--ref", call.reference});
+  if (!call.outputs.empty()) words.insert(words.end(), {"--save-outputs", call.outputs});
   if (call.tolerance)
     words.insert(words.end(), {"--tolerance", fmt::format("{}", *call.tolerance)});
   if (call.most_instructions) {
@@ -76,6 +84,9 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& tr
   }
   if (call.most_seconds) {
     words.insert(words.end(), {"--max-seconds", fmt::format("{}", *call.most_seconds)});
+  }
+  if (call.most_bytes) {
+    words.insert(words.end(), {"--max-memory", std::to_string(*call.most_bytes)});
   }
   return words;
 }
@@ -87,11 +98,22 @@ std::string python_path(const fs::path& package) {
   return fmt::format("{}", fmt::join(folders, ":"));
 }
 
-// Reads a number. JSON cannot express an infinite error, so the runner writes a word instead.
+// Reads a number. JSON cannot express infinities and NaN, so the runner writes words instead.
 std::optional<double> number_in(const nlohmann::json& object, const char* name) {
   const auto at = object.find(name);
   if (at == object.end()) return std::nullopt;
-  return at->is_number() ? at->get<double>() : std::numeric_limits<double>::infinity();
+  if (at->is_number()) return at->get<double>();
+  if (*at == "nan") return std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  return *at == "-infinity" ? -infinity : infinity;
+}
+
+std::optional<WrongElements> wrong_elements_in(const nlohmann::json& output) {
+  const auto at = output.find("wrong");
+  if (at == output.end() || !at->is_object()) return std::nullopt;
+  return WrongElements{at->value("index", std::vector<int64_t>()), *number_in(*at, "found"),
+                       *number_in(*at, "expected"), *number_in(*at, "share"),
+                       *number_in(*at, "ulps")};
 }
 
 Status read_report(const fs::path& path, TracerReport& report) {
@@ -99,27 +121,11 @@ Status read_report(const fs::path& path, TracerReport& report) {
   const nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return fail("{}: the report of the run cannot be read", path.string());
   for (const nlohmann::json& output : json.value("outputs", nlohmann::json::array())) {
-    report.results.push_back({output.value("dtype", ""),
-                              output.value("shape", std::vector<int64_t>()),
-                              number_in(output, "error"), number_in(output, "tolerance")});
+    report.results.push_back(
+        {output.value("dtype", ""), output.value("shape", std::vector<int64_t>()),
+         number_in(output, "error"), number_in(output, "tolerance"), wrong_elements_in(output)});
   }
   return {};
-}
-
-// Returns the path of the first python3 that has NumPy: the one on the path, or the system's.
-Result<std::string> find_python(const fs::path& package) {
-  for (const std::string& python :
-       {find_program("python3", safe_path_variable()), std::string("/usr/bin/python3")}) {
-    if (python.empty()) continue;
-    const auto result = run_child({.program = python,
-                                   .arguments = {"-P", "-c", "import numpy"},
-                                   .environment = {{kPythonPath, python_path(package)}},
-                                   .stream = STDERR_FILENO});
-    if (result.ok() && !result->missing && result->status == 0) return python;
-  }
-  return fail(
-      "expected a python3 of version 3.11 or later with NumPy in an absolute folder of PATH, found "
-      "none: apt-get install python3-numpy");
 }
 
 // Returns the runner's message without the runner's own name.
@@ -133,29 +139,50 @@ std::string message_of(std::string text) {
   return text;
 }
 
+std::string signal_text(int status) {
+  return fmt::format("Python was ended by signal {} ({})", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+}
+
 }  // namespace
 
 Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   NMM_ASSIGN(const fs::path package, package_folder());
-  NMM_ASSIGN(const std::string python, find_python(package));
   const fs::path report_file = trace.string() + ".json";
-  NMM_ASSIGN(ChildResult result, run_child({.program = python,
-                                            .arguments = command_line(call, trace, report_file),
-                                            .environment = {{kPythonPath, python_path(package)},
-                                                            {"PYTHONDONTWRITEBYTECODE", "1"}},
-                                            .stream = STDERR_FILENO}));
+  NMM_ASSIGN(ChildResult result, run_python(command_line(call, package, trace, report_file),
+                                            {{kPythonPath, python_path(package)}}));
   if (interrupted()) return interrupted_error("the kernel was not run to its end");
   TracerReport report;
-  if (WIFSIGNALED(result.status)) {
-    return fail("{}: Python was ended by signal {} ({})", call.kernel, WTERMSIG(result.status),
-                strsignal(WTERMSIG(result.status)));
-  }
+  if (WIFSIGNALED(result.status)) return fail("{}: {}", call.kernel, signal_text(result.status));
   report.exit_code = WEXITSTATUS(result.status);
   report.message = message_of(std::move(result.output));
   // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
   // 1.
   report.finished = fs::exists(report_file) || report.exit_code == 0;
   if (report.finished) NMM_TRY(read_report(report_file, report));
+  return report;
+}
+
+Result<FolderReport> run_test_folder(const TracerCall& call, const fs::path& report_file) {
+  NMM_ASSIGN(const fs::path package, package_folder());
+  NMM_ASSIGN(ChildResult result, run_python(command_line(call, package, {}, report_file),
+                                            {{kPythonPath, python_path(package)}}));
+  if (interrupted()) return interrupted_error("the tests were not run to their end");
+  if (WIFSIGNALED(result.status)) return fail("{}: {}", call.kernel, signal_text(result.status));
+  FolderReport report;
+  report.exit_code = WEXITSTATUS(result.status);
+  report.message = message_of(std::move(result.output));
+  if (!fs::exists(report_file)) return report;
+  std::ifstream stream(report_file);
+  const nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return fail("{}: the report of the run cannot be read", report_file.string());
+  }
+  for (const nlohmann::json& test : json.value("tests", nlohmann::json::array())) {
+    report.tests.push_back({test.value("file", ""), test.value("test", ""),
+                            test.value("outcome", ""), test.value("message", ""),
+                            test.value("seconds", 0.0)});
+  }
   return report;
 }
 

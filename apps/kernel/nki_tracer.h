@@ -20,24 +20,35 @@ struct TracerCall {
   std::string device;                          // For example "trn2".
   bool values = false;                         // Also compute the values, on random inputs.
   std::string reference;  // "MODULE:FUNCTION" or an expression; empty if there is none.
+  std::string outputs;    // FILE.npz or FILE.npy for the results; empty if they are not kept.
   uint64_t seed = 0;
   std::optional<double> tolerance = {};           // The relative error that is allowed.
   std::optional<int64_t> most_instructions = {};  // The kernel is stopped beyond them.
   std::optional<double> most_seconds = {};        // The kernel's Python is stopped after them.
+  std::optional<int64_t> most_bytes = {};         // Memory that the kernel's Python may take.
+};
+
+// Where a result differs from its reference.
+struct WrongElements {
+  std::vector<int64_t> index;  // The first wrong element.
+  double found = 0, expected = 0;
+  double share = 0;  // Wrong elements of all.
+  double ulps = 0;   // The largest error, in units of the last place of the result's type.
 };
 
 // A result of the kernel, compared with its reference.
 struct TracedResult {
   std::string dtype;
   std::vector<int64_t> shape;
-  std::optional<double> error, tolerance;  // Relative errors. Set if there is a reference.
+  std::optional<double> error, tolerance;   // Relative errors. Set if there is a reference.
+  std::optional<WrongElements> wrong = {};  // Set if the error is larger than the tolerance.
   bool passed() const { return !error || *error <= *tolerance; }
 };
 
 // How a run ended.
 struct TracerReport {
-  int exit_code = 0;    // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
-  std::string message;  // A line, perhaps followed by lines of the user's files.
+  int exit_code = 0;      // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
+  std::string message;    // A line, perhaps followed by lines of the user's files.
   bool finished = false;  // Whether the trace and the results are complete.
   std::vector<TracedResult> results;
 };
@@ -46,5 +57,23 @@ struct TracerReport {
 // report then has its message and is not finished. Errors: Python, NumPy or the package
 // python/nki is missing, a signal has ended Python, or the run was interrupted.
 Result<TracerReport> run_tracer(const TracerCall& call, const std::filesystem::path& trace);
+
+// A test of a folder.
+struct KernelTest {
+  std::string file, name, outcome;  // The outcome is "passed", "failed" or "skipped".
+  std::string message;              // Why the test failed or was skipped.
+  double seconds = 0;
+};
+
+// The tests of a folder, in order. Empty if the folder has none; `message` then says so.
+struct FolderReport {
+  std::vector<KernelTest> tests;
+  std::string message;
+  int exit_code = 0;
+};
+
+// Runs the tests in the folder that `call.kernel` names. Python writes its report to `report_file`.
+Result<FolderReport> run_test_folder(const TracerCall& call,
+                                     const std::filesystem::path& report_file);
 
 }  // namespace neuronmm::apps

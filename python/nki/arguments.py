@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from . import inputs
 from .launch import ArgumentSpec
-from .tracer import dtypes, values
+from .tracer import dtypes
 
-_TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\](?:\*([\d.eE+-]+))?")
+_TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?:\*(?P<scale>[\d.eE+-]+))?(?::(?P<rule>[a-z]\w*))?(?::(?P<seed>\d{1,18}))?")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -26,38 +26,58 @@ class TensorArgument:
     name: str
     dtype: dtypes.DType
     shape: tuple
-    scale: float | None
+    scale: float | None = None
+    rule: str = "normal"
+    seed: int | None = None  # None: the run's seed
+    data: np.ndarray | None = None  # the numbers of a file
 
-    def random(self, generator, first: bool) -> np.ndarray:
-        """Returns random numbers, rounded to the type: normal numbers of deviation `scale`, or
-        whole numbers.
-        """
-        if self.dtype.integer:
-            return generator.integers(0, max(2, int(self.scale or 2)), self.shape).astype(self.dtype.raw)
-        if self.dtype.packed:
-            return generator.integers(0, 2**31, self.shape).astype(self.dtype.raw)
-        scale = self.scale if self.scale is not None else 1.0 if first else 1 / math.sqrt(self.shape[0])
-        drawn = (generator.standard_normal(self.shape) * scale).astype(np.float32)
-        return values.rounded(drawn, self.dtype)
+    def numbers(self, generator, first: bool) -> np.ndarray:
+        """Returns the argument's numbers, rounded to its type."""
+        if self.data is not None:
+            return self.data
+        if self.seed is not None:
+            generator = np.random.default_rng(self.seed)
+        return inputs.by_rule(self.rule, self.dtype, self.shape, self.scale, generator, first)
 
 
 def tensor_argument(text: str) -> TensorArgument:
-    """Reads NAME=DTYPE[SHAPE] or NAME=DTYPE[SHAPE]*SCALE."""
+    """Reads NAME=DTYPE[SHAPE], perhaps with *SCALE, :RULE and :SEED behind it, or NAME=@FILE
+    (inputs.py).
+    """
     name, equals, described = text.partition("=")
-    match = _TENSOR.fullmatch(described.strip())
+    described = described.strip()
+    if equals and _NAME.fullmatch(name) and "@" in described:
+        return _file_argument(name, *described.split("@", 1))
+    match = _TENSOR.fullmatch(described)
     if not equals or not _NAME.fullmatch(name) or match is None:
-        raise UsageError(f"--arg: expected NAME=DTYPE[SHAPE] like x=bf16[128,512], found {text!r}")
-    dtype = dtypes.find(match[1])
-    if dtype is None:
-        raise UsageError(f"--arg {name}: expected a type like bf16, fp16, fp32, i32 or fp8, found {match[1]!r}")
-    sizes = [part.strip() for part in match[2].split(",")]
+        raise UsageError(f"--arg: expected NAME=DTYPE[SHAPE] like x=bf16[128,512], or NAME=@FILE, found {text!r}")
+    sizes = [part.strip() for part in match["shape"].split(",")]
     if not all(part.isdigit() and int(part) > 0 for part in sizes):
-        raise UsageError(f"--arg {name}: expected sizes of at least 1, found [{match[2]}]")
+        raise UsageError(f"--arg {name}: expected sizes of at least 1, found [{match['shape']}]")
     try:
-        scale = float(match[3]) if match[3] else None
+        scale = float(match["scale"]) if match["scale"] else None
     except ValueError:
-        raise UsageError(f"--arg {name}: expected a number behind '*', found {match[3]!r}") from None
-    return TensorArgument(name, dtype, tuple(map(int, sizes)), scale)
+        raise UsageError(f"--arg {name}: expected a number behind '*', found {match['scale']!r}") from None
+    rule = match["rule"] or "normal"
+    if rule not in inputs.RULES:
+        raise UsageError(f"--arg {name}: expected one of the rules {', '.join(inputs.RULES)}, found {rule!r}")
+    seed = int(match["seed"]) if match["seed"] else None
+    return TensorArgument(name, _dtype(name, match["dtype"]), tuple(map(int, sizes)), scale, rule, seed)
+
+
+def _dtype(name, text):
+    dtype = dtypes.find(text)
+    if dtype is None:
+        raise UsageError(f"--arg {name}: expected a type like bf16, fp16, fp32, i32 or fp8, found {text!r}")
+    return dtype
+
+
+def _file_argument(name, dtype, file):
+    try:
+        found, numbers = inputs.read_file(file, _dtype(name, dtype) if dtype else None)
+    except inputs.InputError as error:
+        raise UsageError(f"--arg {name}: {error}") from None
+    return TensorArgument(name, found, numbers.shape, data=numbers)
 
 
 def literal(text: str, names: dict):
@@ -100,7 +120,7 @@ def bind(parameters: list[str], tensors: list[TensorArgument], options: dict, ge
         name = renamed.get(t.name, t.name)
         if name not in names:
             raise UsageError(f"--arg {t.name}: the kernel has no such parameter, only {', '.join(parameters)}")
-        data = t.random(generator, first=not numbers) if generator is not None else None
+        data = t.numbers(generator, first=not numbers) if generator is not None else None
         by_name.setdefault(name, []).append((ArgumentSpec(t.dtype, t.shape, data), data))
         numbers[name] = data
     for name in options:

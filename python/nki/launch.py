@@ -14,6 +14,7 @@ from .tracer import device as devices
 from .tracer import dtypes, errors
 from .tracer import session as sessions
 from .tracer.cores import Group
+from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.tensor import Tensor
 from .tracer.trace import Trace
@@ -105,6 +106,9 @@ def execute(s: Session, function, args: tuple, kwargs: dict):
             return _call(s, function, args, kwargs)
         s.group = Group(count)
         s.group.sessions[:] = [s, *(s.for_program(i) for i in range(1, count))]
+        marks: dict = {}
+        for core, each in enumerate(s.group.sessions):
+            each.watch_races(core, marks)
         return s.group.run([functools.partial(_call, each, function, args, kwargs) for each in s.group.sessions])
     finally:
         sessions.current = before
@@ -157,9 +161,15 @@ def tensors_of(returned) -> list[Tensor]:
 
 
 def check_result(s: Session, view: Tensor, name: str = "the result"):
-    """Raises an error if the result contains elements that were never written, or that depend on
-    such elements.
+    """Raises an error if the result is not in HBM, or contains elements that were never written or
+    that depend on such elements.
     """
+    if view.memory != HBM:
+        where = s.trace.source_line(view.storage.root.kind)
+        raise errors.NkiValidationError(f"{where}: {name}, {view.describe()}: expected a tensor in shared_hbm, where a "
+                                        f"kernel's results have to be; copy it with dma_copy")  # fmt: skip
+    if view.dynamic is not None:
+        return
     unwritten_mask = view.storage.unwritten(view.layout, view.offset)
     if unwritten_mask is False:
         return
@@ -168,7 +178,11 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
     )
     if s.first_unwritten_read is None:
         where = s.trace.source_line(view.storage.root.kind)
-        raise errors.NkiValidationError(f"{where}: {count} were never written")
+        if unwritten_mask is True:
+            count = f"{name}, {view.describe()}, was"
+        else:
+            count += " were"
+        raise errors.NkiValidationError(f"{where}: {count} never written ({errors.UNWRITTEN_OUTPUT})")
     raise errors.NkiValidationError(f"{s.first_unwritten_read} were never written, and with them {count}")
 
 

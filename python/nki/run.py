@@ -16,18 +16,16 @@ import json
 import math
 import os
 import re
-import signal
 import sys
 import traceback
 import types
 
 import numpy as np
 
-from . import arguments, launch, missing, reference, user_modules
+from . import arguments, folder, inputs, launch, limits, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
-from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
@@ -39,7 +37,20 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     missing.install()
     try:
-        return run(options)
+        memory = _checked_limits(options)
+        if os.path.isdir(options.kernel):
+            return run_folder(options, memory)
+        with limits.of_time(options.max_seconds), limits.of_memory(memory):
+            return run(options)
+    except folder.FolderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except errors.LimitReached as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except MemoryError as error:
+        print(f"error: {_user_line(error) or options.kernel}: {_out_of_memory(memory)}", file=sys.stderr)
+        return 1
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -61,10 +72,11 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m nki.run", description="Runs an NKI kernel of a Python file and records its instructions."
     )
-    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run; KERNEL[N] launches it on N cores")
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run, where KERNEL[N] launches it on N cores, or a folder of tests")
     parser.add_argument(
         "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
-        help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers"
+        help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers, and :zeros, "
+             ":arange or :normal:SEED how they are made; NAME=@FILE reads .npy, .npz:NAME or .safetensors:NAME"
     )
     parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE",
                         help="compile-time argument of the kernel: a Python literal or an expression over its module's names")  # fmt: skip
@@ -75,27 +87,52 @@ def _parser():
     parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
     parser.add_argument("--ref", metavar="MODULE:FN|EXPR",
                         help="function or NumPy expression of the expected result; implies --values")  # fmt: skip
+    parser.add_argument("--save-outputs", metavar="FILE",
+                        help="write the results to FILE.npz, or a single one to FILE.npy; implies --values")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers in tensors (default 0)")
     parser.add_argument("--tolerance", type=float,
-                        help="largest allowed relative error (default: computed from the types, at least 1e-5)")  # fmt: skip
+                        help="largest allowed relative error (default: computed from the kernel's roundings, at least 1e-5)")  # fmt: skip
     parser.add_argument("--json", metavar="F", help="JSON file to write the report to; - is standard output")
     parser.add_argument("--quiet", action="store_true", help="print no report")
     parser.add_argument("--max-instructions", type=int, default=20_000_000,
                         help="largest number of instructions to execute (default 20,000,000)")  # fmt: skip
     parser.add_argument("--max-seconds", type=float, default=600.0,
                         help="largest time that the kernel may run, in seconds (default 600)")  # fmt: skip
+    parser.add_argument("--max-memory", metavar="SIZE",
+                        help="largest memory that the kernel may take, like 4GiB (default: three quarters of this machine's)")  # fmt: skip
     return parser
+
+
+def run_folder(options, memory) -> int:
+    """Runs the tests of a folder. The exit status is 1 if one of them fails."""
+    if options.arg or options.kwarg or options.ref or options.trace or options.save_outputs:
+        raise UsageError(f"{options.kernel}: a folder of tests takes no --arg, --kwarg, --ref, --trace or --save-outputs")
+    for modules in options.modules:
+        user_modules.add_folder(modules)
+    with limits.of_memory(memory):
+        rows = folder.run(options.kernel, options.max_seconds)
+    if options.json and options.json != "-":
+        with open(options.json, "w") as out:
+            json.dump({"tests": rows}, out, indent=1)
+    elif options.json == "-":
+        print(json.dumps({"tests": rows}, indent=1))
+    elif not options.quiet:
+        for row in rows:
+            name = f"{row['file']}{'::' if row['test'] else ''}{row['test']}"
+            print(f"{row['outcome']:8}{row['seconds']:8.2f} s  {name}{': ' if row['message'] else ''}{row['message']}")
+    return 1 if any(row["outcome"] == "failed" for row in rows) else 0
 
 
 def run(options) -> int:
     device = devices.find(options.device)
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
-    _check_limits(options)
     for folder in options.modules:
         user_modules.add_folder(folder)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
-    with_values = options.values or options.ref is not None
+    with_values = options.values or options.ref is not None or options.save_outputs is not None
+    if options.save_outputs and not options.save_outputs.endswith((".npz", ".npy")):
+        raise UsageError(f"--save-outputs: expected FILE.npz or FILE.npy, found {options.save_outputs!r}")
     for text in (options.kernel, options.ref or ""):
         reference.check_readable(text)
     module, kernel, grid = _find_kernel(options.kernel)
@@ -110,12 +147,21 @@ def run(options) -> int:
     if absent:
         raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
     trace = Trace(options.trace)
-    session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
-                      max_seconds=options.max_seconds)  # fmt: skip
+
+    def new_session(trace):
+        return Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
+                       max_seconds=options.max_seconds)  # fmt: skip
+
+    session = new_session(trace)
     for package in missing.unlisted:
         session.note(f"{package} is not installed; decorators of it do nothing here")
     for text in user_modules.notes:
         session.note(text)
+
+    def rerun():
+        other = new_session(Trace())
+        return [other.read(view) for view in launch.tensors_of(_run_kernel(other, kernel, call))]
+
     try:
         returned = _run_kernel(session, kernel, call)
         if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
@@ -124,16 +170,12 @@ def run(options) -> int:
         outputs = launch.tensors_of(returned)
         if not session.trace.instructions:
             session.note("the kernel has issued no instructions: what is predicted is a launch of nothing")
-        for i, view in enumerate(outputs):
-            if view.memory != HBM:
-                session.note(f"result {i}, {view.describe()}, is not in hbm, where a kernel's results have to be")
-        if not with_values:
-            _check_written(session, outputs)
         report = _report(session, kernel, outputs)
-        if with_values:
-            report["outputs"] = _check_outputs(session, options, outputs, {**given, **numbers}, tensors)
+        if options.save_outputs:
+            _save_outputs(session, outputs, options.save_outputs)
+        _check_outputs(session, outputs, options, {**given, **numbers}, report, rerun)
         if options.trace:
-            trace.write(_header(session, kernel, outputs, trace))
+            trace.write(_header(session, kernel, outputs, trace, _rotates(module)))
     finally:
         trace.close()
     _print(options, report)
@@ -141,7 +183,8 @@ def run(options) -> int:
     return 1 if wrong else 0
 
 
-def _check_limits(options):
+def _checked_limits(options) -> int:
+    """Returns the bytes that the kernel may take."""
     if options.tolerance is not None and not 0 <= options.tolerance < math.inf:
         raise UsageError(f"--tolerance: expected a number from 0, found {options.tolerance:g}")
     if not 0 < options.max_seconds <= _MAX_SECONDS:
@@ -150,6 +193,14 @@ def _check_limits(options):
         raise UsageError(f"--max-instructions: expected 1 or more, found {options.max_instructions}")
     if options.seed < 0:
         raise UsageError(f"--seed: expected 0 or more, found {options.seed}")
+    memory = limits.default_memory() if options.max_memory is None else limits.bytes_of(options.max_memory)
+    if memory is None:
+        raise UsageError(f"--max-memory: expected a size like 512MiB or 4GiB, found {options.max_memory!r}")
+    return memory
+
+
+def _out_of_memory(memory):
+    return f"limit: the kernel needs more than {limits.text_of(memory)} of memory, which is the limit (--max-memory)"
 
 
 def _find_kernel(text):
@@ -159,6 +210,8 @@ def _find_kernel(text):
     user_modules.notes.clear()
     try:
         module = user_modules.load(match["target"])
+    except MemoryError:
+        raise
     except BaseException as error:
         raise KernelFailed(_import_failure(match["target"], error)) from None
     kernel = getattr(module, match["name"], None)
@@ -168,8 +221,16 @@ def _find_kernel(text):
     if not 1 <= math.prod(grid) <= 1024:
         raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     if _is_legacy(getattr(kernel, "func", kernel)):
+        _refuse_two_cores(text, grid)
         return module, sys.modules["neuronxcc.nki"].function_to_trace(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
+
+
+def _refuse_two_cores(text, grid):
+    if tuple(grid) == (2,):
+        raise KernelFailed(f"{text}: the programs of a kernel that imports neuronxcc.nki run one after the other on one core, "
+                           f"so that the time on two cores is not known; launch [2,1] for two programs on one core, or write "
+                           f"the kernel for the package nki")  # fmt: skip
 
 
 def _no_kernel(target, name, module):
@@ -200,6 +261,16 @@ def _import_failure(target, error):
     return _describe_exception(error, target)
 
 
+def names_legacy_package(argv: list[str]) -> bool:
+    """Returns whether a kernel's file of the command line mentions the package neuronxcc."""
+    for text in argv:
+        path = text.rpartition(":")[0]
+        if path.endswith(".py") and os.path.isfile(path):
+            with open(path, "rb") as file:
+                return b"neuronxcc" in file.read()
+    return False
+
+
 def _parameters(kernel):
     kinds = inspect.signature(kernel).parameters.values()
     return [("**" if p.kind is p.VAR_KEYWORD else p.name) for p in kinds if p.kind is not p.VAR_POSITIONAL]
@@ -211,24 +282,15 @@ def _required(kernel):
 
 
 def _run_kernel(session, kernel, call):
-    """Runs the kernel and turns whatever it raises into a message. A kernel that hangs without
-    instructions is stopped, too.
-    """
-
-    def out_of_time(number, frame):
-        raise errors.LimitReached(f"{location.describe(frame)}: limit: the kernel has run for {session._max_seconds:g} "
-                                  f"seconds, which is the limit")  # fmt: skip
-
-    signal.signal(signal.SIGALRM, out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, session._max_seconds)
+    """Runs the kernel and turns whatever it raises into a message."""
     try:
         return launch.execute(session, kernel, (), call)
     except errors.NkiValidationError as error:
         raise KernelFailed(str(error)) from None
+    except MemoryError:
+        raise
     except (Exception, SystemExit) as error:
         raise KernelFailed(_describe_exception(error)) from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _user_line(error):
@@ -270,7 +332,15 @@ def _failing_call(error) -> str:
     return f"{prefix}.{called.f_code.co_name}" if prefix else ""
 
 
-def _header(session, kernel, outputs, trace):
+def _rotates(module):
+    """Returns the copies of buffers that an emitted kernel states, by name."""
+    stated = getattr(module, "NEURONMM_ROTATES", None)
+    if not isinstance(stated, dict):
+        return {}
+    return {k: v for k, v in stated.items() if isinstance(k, str) and type(v) is int and 0 < v <= 1 << 20}
+
+
+def _header(session, kernel, outputs, trace, rotates):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
     header["outputs"] = sorted({t.storage.root.kind for t in outputs})
@@ -279,6 +349,8 @@ def _header(session, kernel, outputs, trace):
             header["tensors"][kind]["role"] = "output"
     if session.grid:
         header["grid"], header["core"] = list(session.grid), 0
+    if rotates:
+        header["rotates"] = rotates
     if session.notes:
         header["notes"] = session.notes
     return header
@@ -301,36 +373,29 @@ def _definition(kernel):
     return f"{location.display_path(code.co_filename)}:{code.co_firstlineno}"
 
 
-def _check_written(session, outputs):
-    """Raises an error for a result without any written element. This is known without values, too.
-    """
+def _save_outputs(session, outputs, path):
+    """Writes the results, types that NumPy lacks as float32. Two results of one name get numbers."""
+    if path.endswith(".npy") and len(outputs) != 1:
+        raise UsageError(f"--save-outputs: the kernel returns {len(outputs)} tensors; expected FILE.npz")
+    arrays: dict = {}
     for i, view in enumerate(outputs):
-        if view.dynamic is None and view.storage.unwritten(view.layout, view.offset) is True:
-            where = session.trace.source_line(view.storage.root.kind)
-            raise KernelFailed(f"{where}: result {i}, {view.describe()}, was never written")
+        numbers = session.read(view)
+        name = view.name if view.name and view.name not in arrays else f"result{i}"
+        arrays[name] = numbers.astype(np.float16) if view.dtype == "float16" else numbers
+    inputs.save(path, arrays)
 
 
-def _check_outputs(session, options, outputs, arguments_, tensors):
-    found = []
-    for i, view in enumerate(outputs):
-        try:
-            launch.check_result(session, view, f"result {i}")
-        except errors.NkiValidationError as error:
-            raise KernelFailed(str(error)) from None
-        found.append({"dtype": str(view.dtype), "shape": list(view.shape)})
-    if options.ref is None:
-        return found
-    expected = reference.expected(options.ref, arguments_)
-    if len(expected) != len(outputs):
-        raise UsageError(f"--ref: the kernel returns {len(outputs)} tensors, the reference {len(expected)}")
-    types = [t.dtype for t in tensors] + [t.dtype for t in outputs]
-    allowed = options.tolerance if options.tolerance is not None else reference.default_tolerance(types)
-    for i, (row, view, wanted) in enumerate(zip(found, outputs, expected)):
-        if tuple(wanted.shape) != view.shape:
-            raise KernelFailed(f"result {i}: {view.describe()}, the reference has shape {list(wanted.shape)}")
-        error = reference.distance(session.read(view), wanted)
-        row.update(error=error if math.isfinite(error) else "infinity", tolerance=allowed, passed=bool(error <= allowed))
-    return found
+def _check_outputs(session, outputs, options, arguments_, report, rerun):
+    """Checks the results and adds the comparison with the reference to the report."""
+    try:
+        verification.check_outputs(session, outputs)
+        if options.ref is None:
+            return
+        rows = verification.compared(session, outputs, options.ref, arguments_, options.tolerance, rerun)
+    except errors.NkiValidationError as error:
+        raise KernelFailed(str(error)) from None
+    for output, row in zip(report["outputs"], rows):
+        output.update(row)
 
 
 def _print(options, report):
@@ -346,8 +411,7 @@ def _print(options, report):
     for name, count in sorted(report["by_instruction"].items(), key=lambda item: -item[1]):
         print(f"  {count:10d} {name}")
     for i, row in enumerate(report["outputs"]):
-        verdict = "" if "error" not in row else f": error {float(row['error']):.3g} of {row['tolerance']:.3g} allowed"
-        print(f"result {i}: {row['dtype']} {row['shape']}{verdict}{'' if row.get('passed', True) else ', too far'}")
+        print(verification.text_of(row, i))
     for note in report["notes"]:
         print(f"note: {note}")
 

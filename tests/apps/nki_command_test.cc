@@ -189,6 +189,11 @@ TEST_F(NkiCommand, TracesAKernel) {
     EXPECT_NE(read(page).find(part), std::string::npos) << part;
   }
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x*3"), 1, {"WRONG"});
+  const std::string wrong = path("wrong.json");
+  expect(neuronmm("nki " + kernel + ":double --arg 'x=fp32[4,8]:arange' --ref x+x+(x==9) --json " +
+                  wrong),
+         1, {"first wrong at [1,1]: found 18, expected 19", "3.12 % of the elements", "ulps"});
+  EXPECT_EQ(json("wrong.json")["results"][0]["wrong"]["index"], Json({1, 1}));
   // The error is infinite, which JSON cannot represent.
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x/0"), 1,
          {"relative error inf", "WRONG"});
@@ -196,6 +201,79 @@ TEST_F(NkiCommand, TracesAKernel) {
   write("leaves.py", "import os\n\ndef kernel(x):\n    os._exit(3)\n");
   expect(neuronmm("nki " + path("leaves.py") + ":kernel --arg 'x=bf16[128,512]'"), 1,
          {"Python ended without a message"});
+}
+
+TEST_F(NkiCommand, AKernelThatNeverEndsIsEndedAtItsLimits) {
+  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  const std::string kernel =
+      write("bad.py",
+            "import socket\n"
+            "def forever(x):\n"
+            "    while True:\n"
+            "        try:\n"
+            "            while True: pass\n"
+            "        except Exception: pass\n"
+            "def memory(x):\n"
+            "    return bytearray(3 << 30)\n"
+            "def network(x):\n"
+            "    socket.create_connection(('192.0.2.1', 80), timeout=0.2)\n");
+  const std::string run = "nki " + kernel, argument = " --arg 'x=bf16[4,4]' ";
+  expect(neuronmm(run + ":forever" + argument + "--max-seconds 0.3"), 1,
+         {"bad.py:5: limit: the kernel has run for 0.3 seconds", "--max-seconds"});
+  expect(neuronmm(run + ":memory" + argument + "--max-memory 1GiB"), 1,
+         {"bad.py:8: limit: the kernel needs more than 1 GiB of memory", "--max-memory"});
+  // Without a namespace, the connection is refused or its time runs out.
+  expect(neuronmm(run + ":network" + argument), 1, {"bad.py:10", "Error"});
+}
+
+TEST_F(NkiCommand, ResultsAreKeptAndReadAgain) {
+  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  const std::string kernel = write("same.py",
+                                   "import nki.language as nl\n"
+                                   "def same(x):\n"
+                                   "    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n"
+                                   "    nl.store(y, nl.load(x))\n"
+                                   "    return y\n");
+  const std::string file = path("kept.npz"), run = "nki " + kernel + ":same ";
+  expect(neuronmm(run + "--arg 'x=fp32[4,6]:arange' --save-outputs " + file), 0, {});
+  expect(neuronmm(run + "--arg x=@" + file + ":y --ref 'np.arange(24).reshape(4, 6)'"), 0,
+         {"relative error 0,"});
+  expect(neuronmm(run + "--arg x=@" + file + ":z"), 2, {"has no array 'z', only y"});
+  expect(neuronmm(run + "--arg x=@" + path("none.npy")), 2, {"none.npy: No such file"});
+}
+
+TEST_F(NkiCommand, AFolderOfTestsRuns) {
+  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  fs::create_directories(path("tests"));
+  write("tests/conftest.py",
+        "import pytest\n@pytest.fixture\ndef simulation_only(request):\n"
+        "    return request.config.getoption('--simulation-only')\n");
+  write("tests/test_one.py",
+        "import pytest\n"
+        "class TestOne:\n"
+        "    @pytest.mark.simulation\n"
+        "    @pytest.mark.parametrize('a, b', [[1, 1], [1, 2]])\n"
+        "    def test_equal(self, simulation_only, a, b):\n"
+        "        assert simulation_only\n"
+        "        assert a == b\n"
+        "    def test_on_a_device(self):\n"
+        "        assert False\n");
+  const std::string out = path("tests.json");
+  expect(neuronmm("nki " + path("tests") + " --json " + out), 1,
+         {"passed", "TestOne.test_equal[0]", "failed", "test_one.py:7: AssertionError",
+          "1 passed, 1 failed, 0 skipped"});
+  EXPECT_EQ(json("tests.json")["tests"].size(), 2u);
+  fs::create_directories(path("empty"));
+  expect(neuronmm("nki " + path("empty")), 1, {"expected files test_*.py"});
+}
+
+TEST_F(NkiCommand, TheFasterOrderOfALegacyKernelIsReportedAndTheOtherNamed) {
+  const std::string out = path("out.json"), written = path("written.json");
+  expect(neuronmm(from("overflow") + "--json " + out), 0, {"other order"});
+  expect(neuronmm(from("overflow") + "--as-written --json " + written), 0, {});
+  const double latency = json("out.json")["latency_ms"];
+  EXPECT_LE(latency, json("written.json")["latency_ms"].get<double>());
+  EXPECT_LE(latency, json("out.json")["other_order_ms"].get<double>());
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ def tracer_function(function, grid: tuple = ()):
     def run_kernel(*args, **kwargs):
         run = session.current
         run.dialect = "neuronxcc"
+        run.watch_carried()
         launched, run.grid = grid or run.grid, ()
         arguments = run.state["neuronxcc arguments"] = _flat((args, list(kwargs.values())), Tensor)
         try:

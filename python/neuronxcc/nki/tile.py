@@ -97,7 +97,8 @@ class Tile:
             tensor = clip(self, None, "tensor[...]")
         return Tile(*view(tensor, tuple(key) if isinstance(key, tuple) else (key,)), self.sums)
 
-    def reshape(self, *shape) -> Tile:
+    def reshape(self, *sizes, shape=None) -> Tile:
+        shape = sizes if shape is None else shape
         if len(shape) == 1 and not isinstance(shape[0], WHOLE):
             shape = tuple(shape[0])
         return Tile(self.tensor.reshape(shape), sums=self.sums)
@@ -171,7 +172,8 @@ def clip(tile: Tile, box, call: str):
         if low < 0 or high >= over.count:
             errors.fail(
                 call,
-                f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements",
+                f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements "
+                f"({errors.OUT_OF_BOUNDS})",
             )
     if full:
         return tensor

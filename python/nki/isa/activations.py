@@ -45,6 +45,7 @@ def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command
     views, names = [dst, data], ["dst", "src"]
     for operand, value in (("bias", bias), ("scale", scale)):
         view = operands.per_partition(call, operand, value, data.layout.partitions)
+        _check_scalar_type(call, operand, view)
         if view is not None:
             s.note_read(view, call, operand)
             views.append(view)
@@ -70,6 +71,13 @@ def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command
     if reduce_res is not None:
         s.note_write(reduce_res)
     return DONE
+
+
+def _check_scalar_type(call, operand, view):
+    allowed = ("float32",) if operand == "scale" else ("float32", "float16", "bfloat16")
+    if view is not None and view.dtype not in allowed:
+        code = errors.SCALE_TYPE if operand == "scale" else errors.BIAS_TYPE
+        errors.fail(call, f"{operand}: {view.describe()}: expected {' or '.join(allowed)} ({code})")
 
 
 def _values(s, call, function, data, bias, scale):

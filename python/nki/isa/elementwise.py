@@ -169,6 +169,7 @@ def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, opera
     views, names = [dst, data], ["dst", "src"]
     for i, value in enumerate((operand0, operand1)):
         view = operands.per_partition(call, f"operand{i}", value, data.layout.partitions)
+        operands.scalar_of_float32(call, f"operand{i}", view, s.dialect)
         if view is not None:
             s.note_read(view, call, f"operand{i}")
             views.append(view)
@@ -214,6 +215,7 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
     operands.not_both_in_psum(call, "data", data, "operand1", operand1)
     views, names = [dst, data, operand1], ["dst", "src", "src1"]
     scalar = operands.per_partition(call, "operand0", operand0, data.layout.partitions)
+    operands.scalar_of_float32(call, "operand0", scalar, s.dialect)
     if scalar is not None:
         views.append(scalar)
         names.append("scalar0")

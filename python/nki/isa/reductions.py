@@ -105,6 +105,7 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
     operands.same_elements(call, "dst", dst, "data", data)
     views, names = [dst, data], ["dst", "src"]
     scalar = operands.per_partition(call, "operand0", operand0, data.layout.partitions)
+    operands.scalar_of_float32(call, "operand0", scalar, s.dialect)
     if scalar is not None:
         s.note_read(scalar, call, "operand0")
         views.append(scalar)
@@ -142,6 +143,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
     views, names = [dst, src], ["dst", "src"]
     for i, value in enumerate((imm0, imm1)):
         view = operands.per_partition(call, f"imm{i}", value, src.layout.partitions)
+        operands.scalar_of_float32(call, f"imm{i}", view, s.dialect)
         if view is not None:
             s.note_read(view, call, f"imm{i}")
             views.append(view)

@@ -46,6 +46,9 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     unwritten_mask = s.note_read(stationary, _CALL, "stationary"), s.note_read(moving, _CALL, "moving")
     before = dst.storage.begin_sum(dst.layout, dst.offset)
     add = _accumulation(accumulate, before, dst)
+    if dst.storage.take_filled(dst.layout, dst.offset) and add is True and s.dialect == "nki" and s.device.generation < 4:
+        errors.fail(_CALL, f"dst: {dst.describe()}: accumulate=True adds to what memset or a copy has written, which {s.device.name} "
+                           f"does not define; let the first product overwrite, with accumulate=None or False")  # fmt: skip
     attributes = (("accumulate", add is not False), *checked)
     if tile_position or tile_size:
         attributes += (("tile_position", tuple(map(int, tile_position))), ("tile_size", tuple(map(int, tile_size))))

@@ -31,9 +31,17 @@ class Loop:
         source = s.trace.sources.here()
         described = ("", self.kind, len(self.range), source)
         s.trace.loop(trace.LOOP_BEGIN, *described)
-        for i in self.range:
-            s.trace.loop(trace.LOOP_ITERATION, *described)
-            yield i
+        carried = s.carried
+        affine = carried.begin(source) if carried is not None and self.kind == "affine" else None
+        try:
+            for i in self.range:
+                s.trace.loop(trace.LOOP_ITERATION, *described)
+                if carried is not None:
+                    carried.next_iteration(affine)
+                yield i
+        finally:
+            if affine is not None:
+                carried.end(affine)
         s.trace.loop(trace.LOOP_END, *described)
 
     def __len__(self):

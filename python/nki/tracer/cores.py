@@ -30,6 +30,8 @@ class Group:
         self._posted: dict = {}
         # How often each program has called `exchange`, by name.
         self._call_counts = [dict() for _ in range(count)]
+        # How many exchanges each program has passed.
+        self.epochs = [0] * count
         self._failure: BaseException | None = None
 
     def run(self, programs: list):
@@ -93,6 +95,7 @@ class Group:
             if any(self._ended[i] for i in absent) or stuck:
                 if not all((exchange_id, i) in self._posted for i in programs):
                     errors.fail(call, f"core {absent[0]} never comes to it")
+        self.epochs[index] += 1
         return [self._posted[exchange_id, i] for i in programs]
 
     def share(self, session, storage):
@@ -107,3 +110,7 @@ class Group:
         if data.size != storage.data.size:
             errors.fail("nki.language.ndarray", f"core {self.turn} makes shared tensors in another order than core 0")
         storage.data, storage.written = data, written
+
+    def is_shared(self, storage) -> bool:
+        """Returns whether all programs see the bytes of `storage`."""
+        return any(data is storage.data for data, _ in self.shared)

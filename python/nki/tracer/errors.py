@@ -3,6 +3,14 @@
 
 from __future__ import annotations
 
+# Codes of the vendor's messages for the same mistake (pages "NKI API Errors" and "Neuron Compiler Error
+# Codes"). A user who looks for the code finds the vendor's page.
+UNWRITTEN_OUTPUT = "err_tensor_output_not_written_to"
+OUT_OF_BOUNDS = "err_tensor_access_out_of_bound"
+SCALE_TYPE = "err_activation_scale_invalid_type"
+BIAS_TYPE = "err_activation_bias_invalid_type"
+INVALID_ACCESS = "NCC_INLA001"
+
 
 class NkiValidationError(Exception):
     """A kernel broke a rule of the hardware or of the language. The text begins with the file and

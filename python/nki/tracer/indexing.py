@@ -61,7 +61,7 @@ def index(tensor, key):
         elif kind is int or isinstance(part, (int, np.integer)):
             start = int(part) + n if part < 0 else int(part)
             if not 0 <= start < n:
-                _fail(tensor, f"index {part} of dimension {axis}, which has {n} elements")
+                _fail(tensor, f"index {part} of dimension {axis}, which has {n} elements ({errors.OUT_OF_BOUNDS})")
             size, step = (1, 1) if on_chip and axis == 0 else (0, 1)
         elif kind is DynamicSlice:
             start, size, step, register = _dynamic_slice(tensor, part, n, axis)
@@ -115,7 +115,7 @@ def _slice_range(tensor, part, n, axis):
     if stop < 0:
         stop += n
     if step < 1 or not 0 <= start < stop <= n:
-        _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements")
+        _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements ({errors.OUT_OF_BOUNDS})")
     return start, (stop - start + step - 1) // step, step
 
 
@@ -123,11 +123,11 @@ def _dynamic_slice(tensor, part, n, axis):
     size = int(part.size)
     if isinstance(part.start, Register):
         if not 0 < size <= n:
-            _fail(tensor, f"{size} elements of dimension {axis}, which has {n}")
+            _fail(tensor, f"{size} elements of dimension {axis}, which has {n} ({errors.OUT_OF_BOUNDS})")
         return 0, size, 1, part.start
     start = int(part.start)
     if size < 1 or start < 0 or start + size > n:
-        _fail(tensor, f"elements {start} to {start + size} of dimension {axis}, which has {n} elements")
+        _fail(tensor, f"elements {start} to {start + size} of dimension {axis}, which has {n} elements ({errors.OUT_OF_BOUNDS})")
     return start, size, 1, None
 
 

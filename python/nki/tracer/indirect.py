@@ -41,7 +41,7 @@ def row_starts(view: Tensor, skip: bool = False):
     inside = (found >= 0) & (begin + rest < view.storage.layout.size)
     if not skip and not inside.all():
         worst = int(found[~inside][0])
-        errors.fail(_CALL, f"{view.describe()}: index {worst} is out of bounds, there are {dynamic.limit}")
+        errors.fail(_CALL, f"{view.describe()}: index {worst} is out of bounds, there are {dynamic.limit} ({errors.OUT_OF_BOUNDS})")
     return begin, inside
 
 
@@ -71,7 +71,7 @@ def _column_indices(view: Tensor):
     found = offsets[which, np.arange(count) // group]
     outside = found[(found < 0) | (found >= dynamic.limit)]
     if outside.size:
-        errors.fail(_CALL, f"{view.describe()}: index {outside[0]} is out of bounds, there are {dynamic.limit}")
+        errors.fail(_CALL, f"{view.describe()}: index {outside[0]} is out of bounds, there are {dynamic.limit} ({errors.OUT_OF_BOUNDS})")
     return view.offset + np.arange(partitions)[:, None] * view.layout.strides[0] + found
 
 

@@ -61,6 +61,15 @@ def is_number(value) -> bool:
     )
 
 
+def scalar_of_float32(call: str, operand: str, view: Tensor | None, dialect: str):
+    """Checks the type of an arithmetic operand with one element per partition. The engines take
+    float32; the legacy compiler converts.
+    """
+    if view is not None and dialect == "nki" and view.dtype.float and view.dtype.itemsize < 4:
+        errors.fail(call, f"{operand}: {view.describe()}: the engine takes a scalar of each partition in float32; "
+                          f"make the tensor float32, or copy it to one")  # fmt: skip
+
+
 def not_both_in_psum(call: str, first: str, a: Tensor, second: str, b: Tensor):
     if a.layout.memory == PSUM and b.layout.memory == PSUM:
         errors.fail(call, f"{first} and {second} are both in psum; one instruction reads it once")
@@ -97,5 +106,6 @@ def in_partitions(call: str, operand: str, view: Tensor):
     if start % aligned:
         errors.fail(
             call,
-            f"{operand}: {view.describe()} begins at partition {start}; {count} partitions begin at a multiple of {aligned}",
+            f"{operand}: {view.describe()} begins at partition {start}; {count} partitions begin at a multiple of {aligned} "
+            f"({errors.INVALID_ACCESS})",
         )

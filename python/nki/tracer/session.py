@@ -13,13 +13,17 @@ from math import prod
 import numpy as np
 
 from . import device as devices
-from . import dtypes, errors, location, values
+from . import carried, dtypes, errors, location, overlaps, perturbation, races, values
 from .layout import HBM, PSUM, SBUF, Layout
 from .storage import Storage
 from .tensor import Columns, Tensor
 from .trace import Trace
 
 current: Session | None = None
+
+# The largest tensor in HBM of which each byte is known to be written or not while no values are
+# computed. Of a larger one only a range is known. Assumed: it keeps the marks below 256 MiB.
+_MOST_MARKED_BYTES = 256 << 20
 
 
 class Session:
@@ -52,6 +56,10 @@ class Session:
         # Pairs (instruction, which elements) that the instruction in progress has read and that are
         # unwritten.
         self._unwritten_reads: list = []
+        # Objects that see every access (races.py, overlaps.py, carried.py).
+        self.watches: list = []
+        self.carried = None  # the carried.Watch of a kernel of the legacy dialect
+        self._is_exact = False  # the instruction in progress, while roundings are perturbed
         self._layouts: dict = {}
         self._max_instructions = max_instructions
         self._max_seconds = max_seconds
@@ -68,6 +76,16 @@ class Session:
         other.program = tuple(int(i) for i in np.unravel_index(index, self.grid))
         other.group = self.group
         return other
+
+    def watch_races(self, core: int, marks: dict):
+        """Finds unordered accesses of the cores of a launch. All of them share `marks`."""
+        self.watches.append(races.Watch(self, core, marks))
+
+    def watch_carried(self):
+        """Finds values that iterations of `affine_range` loops hand on."""
+        if self.carried is None:
+            self.carried = carried.Watch(self)
+            self.watches.append(self.carried)
 
     def note(self, text: str):
         """Adds a note for the user on how the kernel was run. Each text is kept once."""
@@ -94,7 +112,7 @@ class Session:
         storage = Storage(self, name, HBM, dtype, shape)
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
-            storage.materialize(np.ascontiguousarray(raw))
+            storage.materialize(np.array(raw, copy=True))  # the caller keeps its numbers
             if self.group is not None:
                 self.group.share(self, storage)
         storage.mark_all_written()
@@ -125,6 +143,8 @@ class Session:
                 self.group.share(self, storage)
         elif shared and self.grid and max(self.grid) > 1:
             storage.mark_all_written()  # other programs may write it
+        elif memory == HBM and storage.bytes <= _MOST_MARKED_BYTES:
+            storage.track_written()
         self.trace.allocate(storage, "none" if memory != HBM else "scratch", source, place)
         return Tensor(storage, storage.layout, 0)
 
@@ -166,7 +186,9 @@ class Session:
                 f"address {(partition, byte)}: the tensor would take partitions up to {partition + storage.shape[0]} of "
                 f"{devices.PARTITIONS} and bytes up to {end} of {capacity} of {storage.memory}",
             )
-        storage.partition = partition
+        storage.partition, storage.address = partition, byte
+        if not any(isinstance(watch, overlaps.Watch) for watch in self.watches):
+            self.watches.append(overlaps.Watch(self))
         return byte
 
     # Instructions
@@ -184,6 +206,7 @@ class Session:
                 break
         trace = self.trace
         trace.instruction(trace.operation(name, engine, operands, attributes), views)
+        self._is_exact = perturbation.active is not None and perturbation.is_exact(name, attributes)
         if trace.instructions >= self._next_limit_check:
             self.check_limits()
 
@@ -222,6 +245,8 @@ class Session:
             errors.fail(call, f"{operand}: {view.describe()} was never written{source}")
         if storage.memory == PSUM:
             storage.end_sum(view.layout, view.offset)
+        for watch in self.watches:
+            watch.read(view, call)
         if unwritten_mask is False:
             return None
         if self.first_unwritten_read is None:
@@ -240,6 +265,7 @@ class Session:
         """
         if view.storage.memory == PSUM:
             view.storage.end_sum(view.layout, view.offset)
+            view.storage.mark_filled(view.layout, view.offset)
         self.note_product(view, where, unwritten_mask)
 
     def note_product(self, view: Tensor, where=..., unwritten_mask=None):
@@ -252,6 +278,8 @@ class Session:
                 storage.mark_all_written()  # the place is unknown; with values the scatter has marked it
             return
         storage.mark_written(view.layout, view.offset, where)
+        for watch in self.watches:
+            watch.write(view)
         if self._unwritten_reads:
             found = self._unwritten_result(view) if unwritten_mask is None else unwritten_mask
             if found is not None:
@@ -284,6 +312,8 @@ class Session:
         """Rounds `numbers` to the view's type and stores them. They may have another shape with as
         many elements.
         """
+        if perturbation.active is not None and view.layout.dtype is dtypes.float32 and not self._is_exact:
+            numbers = perturbation.moved_by_one_ulp(np.asarray(numbers, np.float32))
         bits = values.encode(numbers, view.layout.dtype)
         view.put(bits.reshape(view.layout.shape) if bits.size == view.layout.size else bits)
 

@@ -5,8 +5,8 @@ A storage is an allocation or an argument. `alias` returns the same bytes as ano
 an instance of its own whose `root` is the allocation. When Python drops the last view, the storage
 records its release in the trace.
 
-With values it is known exactly, byte by byte, what was written. Without values only the range
-between the first and the last written element is known. In PSUM, `started` marks the elements on
+With values, and in HBM, it is known exactly, byte by byte, what was written. On chip without
+values only the range between the first and the last written element is known. In PSUM, `started` marks the elements on
 which an accumulation has begun. A read of the sum ends the accumulation, so that the next product
 begins a new one.
 """
@@ -24,7 +24,7 @@ from .layout import HBM, Layout, row_major
 
 class Storage:
     __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
-                 "high", "started", "last_sum", "_root", "_aliases", "kind", "layout", "partition", "buffer",
+                 "high", "started", "filled", "times", "address", "last_sum", "_root", "_aliases", "kind", "layout", "partition", "buffer",
                  "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
@@ -45,6 +45,9 @@ class Storage:
         # The range of written bytes if values are not computed. Only in the root.
         self.low, self.high = 1 << 62, -1
         self.started = None  # only in the root, in PSUM: a bool per byte
+        self.filled = None  # the same for elements that something other than a product wrote last
+        self.times = None  # only in the root, for carried.py
+        self.address = None  # the explicit byte in each partition, or None
         self.last_sum = None
         self.layout = session.layout(dtype, memory, self.row, shape, row_major(shape))
 
@@ -67,6 +70,10 @@ class Storage:
                 self.data = self.data.copy()
             return
         self.data = np.zeros(self.bytes, np.uint8)
+        self.track_written()
+
+    def track_written(self):
+        """Begins to mark each byte that is written."""
         self.written = np.zeros(self.bytes, np.uint8)
 
     def bits(self, layout: Layout, offset: int, of=None) -> np.ndarray:
@@ -137,12 +144,34 @@ class Storage:
         if root.started is not None:
             self._sums(layout, offset)[...] = False
 
+    def mark_filled(self, layout: Layout, offset: int):
+        """Marks elements that something other than a product has written."""
+        root = self.root
+        if root.filled is None:
+            root.filled = np.zeros(root.bytes, bool)
+        self._marks(root.filled, layout, offset)[...] = True
+
+    def take_filled(self, layout: Layout, offset: int) -> bool:
+        """Returns whether something other than a product wrote one of the elements last. A product
+        writes them now.
+        """
+        if self.root.filled is None:
+            return False
+        marks = self._marks(self.root.filled, layout, offset)
+        found = bool(marks.any())
+        marks[...] = False
+        return found
+
     def _sums(self, layout, offset):
         root = self.root
         if root.started is None:
             root.started = np.zeros(root.bytes, bool)
+        return self._marks(root.started, layout, offset)
+
+    @staticmethod
+    def _marks(marks, layout, offset):
         size = layout.dtype.itemsize
-        return np.ndarray(layout.shape, bool, root.started, offset * size, [s * size for s in layout.strides])
+        return np.ndarray(layout.shape, bool, marks, offset * size, [s * size for s in layout.strides])
 
     # Aliases of another type
 

@@ -173,7 +173,8 @@ class Tensor:
     def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0, dtype=None) -> Tensor:
         return indexing.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
 
-    def reshape(self, *shape) -> Tensor:
+    def reshape(self, *sizes, shape=None) -> Tensor:
+        shape = sizes if shape is None else shape
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
             shape = shape[0]
         new = indexing.inferred(tuple(int(n) for n in shape), self.size)

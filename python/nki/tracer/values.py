@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, perturbation
 from .dtypes import DType
 
 
@@ -33,6 +33,13 @@ def encode(numbers: np.ndarray, dtype: DType) -> np.ndarray:
     wide = np.asarray(numbers, np.float32)
     if dtype is dtypes.float32:
         return wide
+    if perturbation.active is not None and dtype.mantissa:
+        wide = perturbation.moved(wide, decode(_rounded_bits(wide, dtype), dtype), dtype.mantissa, dtype.bias)
+    return _rounded_bits(wide, dtype)
+
+
+def _rounded_bits(wide, dtype):
+    """Returns the bits of float32 numbers, rounded to nearest."""
     if dtype is dtypes.bfloat16:
         return (_round_bits(wide, 16) >> 16).astype(np.uint16)
     if dtype is dtypes.tfloat32:

@@ -127,6 +127,29 @@ class Emitter {
       out.line("F = 512  # columns of a moving tile: one PSUM bank of fp32");
     }
     for (const std::string& line : steps) out.line(line);
+    rotations(out);
+  }
+
+  // Writes how many copies of each buffer rotate, which `neuronmm nki` reads. The time of the
+  // emitted kernel is then that of the tile program.
+  void rotations(PythonText& out) const {
+    constexpr size_t kWidth = 100;
+    std::vector<std::string> lines = {"    "};
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      const Buffer& buffer = program_.buffers[b];
+      if (buffer.memory == Memory::kHbm || buffer.is_view()) continue;
+      const std::string entry =
+          fmt::format("\"{}\": {}, ", name(static_cast<BufferId>(b)), buffer.copies);
+      if (lines.back().size() + entry.size() > kWidth) lines.emplace_back("    ");
+      lines.back() += entry;
+    }
+    out.line("# The copies of each buffer that rotate in the simulation. NKI does not read them.");
+    out.line("NEURONMM_ROTATES = {");
+    for (std::string& line : lines) {
+      line.pop_back();
+      out.line(line);
+    }
+    out.line("}");
   }
 
   // Collects the constants of the steps that are used: "BM = 8 * P  # row tiles of 128 in a block

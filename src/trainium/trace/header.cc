@@ -267,6 +267,19 @@ Status read_counts(const JsonFields& fields, Header& header) {
 }
 
 // Reads the number of cores, at most 1024 as in the tracer.
+Status read_rotates(const JsonFields& fields, Header& header) {
+  constexpr int64_t kMostCopies = 1 << 20;
+  const json* rotates = fields.find("rotates");
+  if (!rotates) return {};
+  const std::string where = fields.source() + ": \"rotates\"";
+  NMM_TRY(check_object(*rotates, where));
+  for (const auto& [name, copies] : rotates->items()) {
+    NMM_ASSIGN(const auto numbers, integers(json::array({copies}), where, 1, 1, kMostCopies));
+    header.rotates[printable(name)] = numbers[0];
+  }
+  return {};
+}
+
 Status read_grid(const JsonFields& fields, Header& header) {
   const json* grid = fields.find("grid");
   if (!grid || header.legacy()) return {};
@@ -338,6 +351,7 @@ Result<Header> parse_header(std::string_view text, const std::string& source) {
     NMM_ASSIGN(header.notes, list<std::string>(fields, "notes", read_text));
   }
   NMM_TRY(read_counts(fields, header));
+  NMM_TRY(read_rotates(fields, header));
   NMM_TRY(read_grid(fields, header));
   NMM_ASSIGN(header.model_flops, fields.number("model_flops"));
   NMM_TRY(check_references(header, fields.source()));

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -104,6 +105,9 @@ struct Header {
   int64_t cores = 1;
   std::optional<double> model_flops;
   std::vector<std::string> notes;  // The tracer's notes for the reader of a report.
+  // How many copies of a buffer rotate, by the buffer's name, if the kernel states it, as emitted
+  // kernels do. Such a kernel is timed in its own order with these copies.
+  std::map<std::string, int64_t> rotates;
 
   bool legacy() const { return dialect == "neuronxcc"; }
   std::string location(uint32_t source) const;  // For example "kernel.py:42".

@@ -158,17 +158,27 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
 }  // namespace
 
 Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& spec,
-                             const TraceOptions& options) {
+                             const TraceOptions& given) {
   const DeviceSpec device = device_of_launch(spec, file.header());
+  TraceOptions options = given;
+  if (options.buffer_limits.copies == 0) {
+    std::map<std::string, int64_t> copies = file.header().rotates;
+    for (const auto& [name, n] : given.buffer_limits.copies_of) copies[name] = n;
+    options.buffer_limits.copies_of = std::move(copies);
+  }
   NMM_TRY(check_operations(file, device));
   NMM_ASSIGN(Contents contents, check_contents(file));
-  const bool compiles = file.header().legacy() && !options.as_written &&
+  const bool compiles = may_be_rescheduled(file) && !options.as_written &&
                         contents.instructions <= kMostCompiledInstructions;
   if (!compiles) return simulate(file, contents, device, options);
   NMM_ASSIGN(const Compiled compiled, compile_legacy(file, std::move(contents), device));
   NMM_ASSIGN(TraceTiming timing, simulate(compiled.file, compiled.contents, device, options));
   timing.notes.push_back(compiled.note);
   return timing;
+}
+
+bool may_be_rescheduled(const TraceFile& file) {
+  return file.header().legacy() && file.header().rotates.empty();
 }
 
 }  // namespace neuronmm::trace

@@ -18,9 +18,9 @@ namespace neuronmm::trace {
 struct TraceOptions {
   simulator::TimingOptions
       timing;  // The timeline, the throttle, and model_flops (by default the file's).
-  BufferLimits buffer_limits;
+  BufferLimits buffer_limits;  // By default what the kernel states (Header::rotates).
   // Simulates a kernel of the legacy dialect in the program's order, instead of as its compiler
-  // might schedule it.
+  // might schedule it. A kernel that states its copies is always simulated so.
   bool as_written = false;
 };
 
@@ -62,5 +62,9 @@ struct TraceTiming {
 // tensors.
 Result<TraceTiming> simulate(const TraceFile& file, const simulator::DeviceSpec& device,
                              const TraceOptions& options = {});
+
+// Returns whether the compiler of the kernel's dialect might reorder its instructions, so that
+// `as_written` makes a difference.
+bool may_be_rescheduled(const TraceFile& file);
 
 }  // namespace neuronmm::trace

@@ -302,10 +302,11 @@ class Run(harness.Folder):
         huge = self.bad(2, "kernel.py:kernel", "--values", "--arg", "x=fp32[99999999999,99999999]", "--arg", "w=fp32[8,8]")
         self.assertIn("--arg: the tensors' numbers do not fit into memory", huge)
 
-    def test_a_result_on_chip_is_noted(self):
+    def test_a_result_on_chip_is_refused(self):
         self.file("import nki.language as nl\n\ndef kernel(x):\n    return nl.load(x)\n", "chip.py")
-        printed = self.good("chip.py:kernel", "--arg", "x=fp32[8,8]")
-        self.assertIn("note: result 0, float32 [8, 8] in sbuf, is not in hbm", printed)
+        for values in ((), ("--values",)):
+            found = self.bad(1, "chip.py:kernel", "--arg", "x=fp32[8,8]", *values)
+            self.assertIn("chip.py:4: result 0, float32 [8, 8] in sbuf: expected a tensor in shared_hbm", found)
 
     def test_an_endless_recursion_is_shown_in_part(self):
         self.file("def kernel(x):\n    return kernel(x)\n", "again.py")

@@ -170,5 +170,67 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(Run(lambda x: stored(nl.load(x)), random(4, 4)).names(), ["dma_copy", "dma_copy"])
 
 
+class Carried(unittest.TestCase):
+    """Values that one iteration of a loop hands to the next."""
+
+    def notes(self, loop, update):
+        def kernel(x):
+            total = nl.zeros((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+            psum = nl.zeros((128, 64), dtype=nl.float32, buffer=nl.psum)
+            for k in loop(3):
+                tile = nl.load(x[k * 128 : (k + 1) * 128, 0:64])
+                update(total, psum, tile, k)
+            return stored(total)
+
+        run = Run(kernel, random(384, 64))
+        self.kernel_line = kernel.__code__.co_firstlineno
+        return [note for note in run.notes if "carries" in note]
+
+    def test_a_sum_in_sbuf_is_noted_with_tensor_and_line(self):
+        def add(total, psum, tile, k):
+            total[...] = nl.add(total, tile)
+
+        (note,) = self.notes(nl.affine_range, add)
+        self.assertRegex(note, rf"test_mistakes\.py:{add.__code__.co_firstlineno + 1}: 'total' carries a value in sbuf")
+        self.assertIn(f"affine_range loop of test_mistakes.py:{self.kernel_line + 3} to the next", note)
+        self.assertEqual(self.notes(nl.sequential_range, add), [])
+
+    def test_sums_of_products_in_psum_are_allowed(self):
+        def add(total, psum, tile, k):
+            psum[0:64, 0:64] += nisa.nc_matmul(tile, tile)
+            total[...] = tile
+
+        self.assertEqual(self.notes(nl.affine_range, add), [])
+
+    def test_iterations_may_use_parts_of_their_own_and_reductions(self):
+        def parts(total, psum, tile, k):
+            total[:, k * 16 : k * 16 + 16] = tile[:, 0:16]
+            total[:, k * 16 : k * 16 + 16] = nl.exp(total[:, k * 16 : k * 16 + 16])
+
+        def shifted(total, psum, tile, k):
+            total[:, k * 16 + 16 : k * 16 + 32] = nl.exp(total[:, k * 16 : k * 16 + 16])
+
+        def reduced(total, psum, tile, k):
+            total[...] = nl.loop_reduce(tile, op=nl.add, loop_indices=[k])
+
+        self.assertEqual(self.notes(nl.affine_range, parts), [])
+        self.assertEqual(len(self.notes(nl.affine_range, shifted)), 1)
+        self.assertEqual(self.notes(nl.affine_range, reduced), [])
+
+    def test_an_outer_loop_carries_and_an_inner_sequential_one_may(self):
+        def inner(total, psum, tile, k):
+            mine = nl.zeros((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+            for j in nl.sequential_range(2):
+                mine[...] = nl.add(mine, tile)
+            total[:, k * 16 : k * 16 + 16] = mine[:, 0:16]
+
+        def outer(total, psum, tile, k):
+            for j in nl.sequential_range(2):
+                total[...] = nl.add(total, tile)
+
+        self.assertEqual(self.notes(nl.affine_range, inner), [])
+        self.assertEqual(len(self.notes(nl.affine_range, outer)), 1)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -165,6 +165,11 @@ TEST(TraceFile, ErrorsOfTheHeaderNameTheField) {
             std::string::npos);
   EXPECT_EQ(message_with([](Json& h) { h["tensors"][0]["source"] = 99; }),
             "k.trace: header: \"tensors\"[0]: source 99 of 12");
+  EXPECT_EQ(message_with([](Json& h) { h["rotates"] = {{"tile", 2}}; }), "");
+  EXPECT_NE(message_with([](Json& h) { h["rotates"] = {{"tile", 0}}; }).find("\"rotates\""),
+            std::string::npos);
+  EXPECT_NE(message_with([](Json& h) { h["rotates"] = Json::array({1}); }).find("an object"),
+            std::string::npos);
   EXPECT_EQ(message_with([](Json& h) { h["sources"][0][0] = 1; }),
             "k.trace: header: \"sources\"[0]: file 1 of 1");
   EXPECT_NE(message_with([](Json& h) { h["patterns"][0][0][1] = 0; }).find("counts of at least 1"),

@@ -30,7 +30,8 @@ def loop_reduce(x, op, loop_indices, *, mask=None, dtype=None, **unused):
         if first:
             isa.tensor_copy(dst, source)
         else:
-            isa.tensor_tensor(dst, dst, source, tensor)
+            with session.current.carried.allowed():
+                isa.tensor_tensor(dst, dst, source, tensor)
 
     return issue_later(x.shape, result_dtype, SBUF, make, box)
 
