@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from . import bodies, releases
 from . import device as devices
 from . import dtypes, errors, location, values
 from .layout import HBM, PSUM, SBUF, Layout
@@ -30,6 +31,7 @@ class Session:
         values      whether NumPy computes the numbers; otherwise only shapes are known
         grid        the launch grid, () for none; `program` is this core's position in it
         dialect     "nki" or "neuronxcc"
+        release     the `releases.Release` whose rules hold
         state       data that engines keep between instructions, by name (accumulator registers)
     """
 
@@ -41,6 +43,8 @@ class Session:
         self.grid = grid
         self.program = (0,) * len(grid)
         self.dialect = dialect
+        self.release = releases.of_device(device.name)
+        self.bodies = bodies.Bodies()
         self.random = np.random.default_rng(seed)
         self.state: dict = {}
         # The `cores.Group` that runs all programs of the grid. None: this program runs alone.
@@ -65,6 +69,7 @@ class Session:
         other = Session(
             self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds
         )
+        other.release = self.release
         other.program = tuple(int(i) for i in np.unravel_index(index, self.grid))
         other.group = self.group
         return other
@@ -182,6 +187,8 @@ class Session:
                     attributes += _indirect_attribute(engine, operands, views)
                 operands, views = _with_indices(operands, views)
                 break
+        if self.bodies.any_begun:
+            self.bodies.follow(name, attributes, views)
         trace = self.trace
         trace.instruction(trace.operation(name, engine, operands, attributes), views)
         if trace.instructions >= self._next_limit_check:
