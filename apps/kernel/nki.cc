@@ -11,6 +11,7 @@
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
 #include "kernel/nki_tracer.h"
+#include "kernel/sdk_option.h"
 #include "kernel/trace_folder.h"
 #include "kernel/what_if.h"
 #include "message.h"
@@ -175,6 +176,10 @@ void check_flags(const NkiFlags& flags) {
   if (flags.call.kernel.empty() == flags.from_trace.empty()) {
     throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");
   }
+  if (!flags.call.sdk.empty() && !flags.from_trace.empty()) {
+    throw CLI::ValidationError(
+        "--sdk", "expected FILE.py:KERNEL, because a kept trace has the release of its own run");
+  }
   const std::string device =
       flags.call.device.empty() ? std::string(simulator::kDefaultDevice) : flags.call.device;
   for (const std::string& text : flags.what_ifs) {
@@ -198,6 +203,7 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
       ->type_name("NAME")
       ->default_str("trn2")
       ->group(kSpeed);
+  add_sdk_option(command, call.sdk);
   command->add_flag("--values", call.values, "Also compute the values, from random inputs")
       ->group(kQuality);
   command

@@ -59,6 +59,7 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& tr
   std::vector<std::string> words = {
       "-P",      "-m",           "nki.run", call.kernel,     "--device", device,
       "--trace", trace.string(), "--json",  report.string(), "--quiet"};
+  if (!call.sdk.empty()) words.insert(words.end(), {"--sdk", call.sdk});
   words.insert(words.end(), {"--seed", std::to_string(call.seed)});
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {

@@ -18,6 +18,7 @@ struct TracerCall {
   std::vector<std::string> arguments;          // For example "x=bf16[128,512]".
   std::vector<std::string> keyword_arguments;  // For example "tile=512".
   std::string device;                          // For example "trn2".
+  std::string sdk = {};                        // For example "2.33"; empty: the device's newest.
   bool values = false;                         // Also compute the values, on random inputs.
   std::string reference;  // "MODULE:FUNCTION" or an expression; empty if there is none.
   uint64_t seed = 0;
@@ -36,8 +37,8 @@ struct TracedResult {
 
 // How a run ended.
 struct TracerReport {
-  int exit_code = 0;    // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
-  std::string message;  // A line, perhaps followed by lines of the user's files.
+  int exit_code = 0;      // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
+  std::string message;    // A line, perhaps followed by lines of the user's files.
   bool finished = false;  // Whether the trace and the results are complete.
   std::vector<TracedResult> results;
 };

@@ -55,3 +55,8 @@ def note(session, config: CompileConfig | None):
     """Adds notes on what of the configuration the run leaves out."""
     if config is not None and config.prefetch_auto:
         session.note("prefetch_auto: the ring that it reserves in SBUF is not counted, so the kernel may fit less than reported")
+
+
+def has_alloc_fallback(session, config: CompileConfig | None) -> bool:
+    """Returns whether the compiler hands a kernel to another allocator if it overflows SBUF."""
+    return session.dialect == "nki" and session.release.nki >= (0, 7) and (config is None or config.nki_alloc_fallback)

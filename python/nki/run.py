@@ -95,6 +95,7 @@ def run(options) -> int:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
     _check_limits(options)
     releases.selected = _release(options.sdk)
+    releases.next_run = releases.of_device(device.name)
     for folder in options.modules:
         user_modules.add_folder(folder)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
@@ -313,6 +314,8 @@ def _header(session, kernel, outputs, trace):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
     header["sdk"] = session.release.sdk
+    if compiler.has_alloc_fallback(session, getattr(inspect.unwrap(kernel), "compile_config", None)):
+        header["alloc_fallback"] = True
     header["outputs"] = sorted({t.storage.root.kind for t in outputs})
     for kind in header["outputs"]:
         if header["tensors"][kind]["role"] == "scratch":

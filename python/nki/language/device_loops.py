@@ -10,7 +10,9 @@ Sources: NKI's pages of both calls (SDK 2.33) and its guide "NKI 0.6.0 Dynamic L
 
 from __future__ import annotations
 
-from ..tracer import dtypes, errors, releases
+from math import prod
+
+from ..tracer import dtypes, errors, location, releases
 from ..tracer import session as sessions
 from ..tracer.registers import NkiScalar, Register
 from .loops import counted_loop
@@ -28,6 +30,19 @@ class _Body:
         self.issued: list | None = None
         if self.session.bodies.unordered_regions:
             errors.fail(call, "cannot stand inside nki.language.no_reorder: put the region into the body")
+        self._note_errors_of_the_compiler()
+
+    def _note_errors_of_the_compiler(self):
+        """Notes internal errors that users of NKI 0.6 met with such loops (aws-neuron-sdk issues 1346
+        and 1388). Whether later releases still have them is unknown.
+        """
+        s, where = self.session, location.describe()
+        if s.bodies.innermost is not None:
+            s.note(f"{where}: {self.call}: a loop inside the body of another one: neuronx-cc 2.27 ended with NCC_ICFG018 for such "
+                   "loops")  # fmt: skip
+        if s.device.generation >= 3 and prod(s.grid) == 1:
+            s.note(f"{where}: {self.call}: neuronx-cc 2.27 ended with NCC_IXGM002 for such a loop in a kernel that was launched on "
+                   "one core of trn2")  # fmt: skip
 
     def __call__(self, register):
         with self.session.bodies.inside(self.call) as body:

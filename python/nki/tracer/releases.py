@@ -42,6 +42,9 @@ NEWEST_OF_TRN1 = NEWEST_WITH_LEGACY = RELEASES["2.28"]
 
 # The release of `--sdk`. None: the newest one that has the device.
 selected: Release | None = None
+# The release of the next run, for code of a kernel's file that runs before the kernel, such as
+# decorators.
+next_run = NEWEST
 
 
 def version(nki: tuple) -> str:
@@ -62,7 +65,7 @@ def _run_in_progress():
 def current() -> Release:
     """Returns the release of the run in progress, or outside a kernel that of the next run."""
     run = _run_in_progress()
-    return run.release if run is not None else selected or NEWEST
+    return run.release if run is not None else selected or next_run
 
 
 def since(call: str, nki: tuple):

@@ -60,8 +60,12 @@ Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
   peak.tensors = describe(file.header(), contents, live, bank);
   // Only the compiler of the legacy dialect spills, and nothing spills from PSUM.
   if (peak.bytes > peak.capacity && (psum || !file.header().legacy())) {
-    return fail("{}: {} needs {} bytes per partition at once, {} has {}: {}", file.name(),
-                psum ? "PSUM" : "SBUF", peak.bytes, device.name, peak.capacity, peak.tensors);
+    constexpr std::string_view kFallback =
+        "; NKI 0.7 leaves such a kernel to the allocator of neuronx-cc (nki_alloc_fallback), whose "
+        "result is not known here";
+    return fail("{}: {} needs {} bytes per partition at once, {} has {}: {}{}", file.name(),
+                psum ? "PSUM" : "SBUF", peak.bytes, device.name, peak.capacity, peak.tensors,
+                !psum && file.header().alloc_fallback ? kFallback : "");
   }
   return peak;
 }

@@ -49,6 +49,7 @@ _CASES = (
     ("pivoted_mlp_in", "130,384,128,512", _GATED.format(f"{_TG} @ w_gate", f"{_TU} @ w_up", "w_down")),
 )  # fmt: skip
 _DIALECTS = {"nki": "trn2", "neuronxcc": "trn1"}
+_SDKS = {"nki": "2.33", "neuronxcc": "2.28"}
 _BYTES = {"bf16": 2, "fp32": 4}
 
 
@@ -85,7 +86,7 @@ class Emitted(harness.Folder):
                     self._check(kernel, *settings.split(), reference=reference, dialect=dialect, device=device)
 
     def _check(self, kernel, shape, *options, reference, dialect, device):
-        text, given = self.emitted(kernel, shape, ("--dialect", dialect, "--device", device, *options))
+        text, given = self.emitted(kernel, shape, ("--sdk", _SDKS[dialect], "--device", device, *options))
         self.assertEqual("neuronxcc" in text, dialect == "neuronxcc")
         done = self.run_here(
             f"kernel.py:{kernel}", *given, "--device", device, "--ref", reference, "--tolerance", "0.02", "--trace", "t.trace"
@@ -116,7 +117,7 @@ class Emitted(harness.Folder):
         ):
             with self.subTest(driver=driver, dialect=dialect, kernel=kernel):
                 # The kernel is in fp32 because NumPy has no bfloat16.
-                options = ("--dialect", dialect, "--device", _DIALECTS[dialect], "--dtype", "fp32", "--driver", driver)
+                options = ("--sdk", _SDKS[dialect], "--device", _DIALECTS[dialect], "--dtype", "fp32", "--driver", driver)
                 self.emitted(kernel, "130,256,96,300", options)
                 self._run_driver(warm_up=0, iterations=1)
 

@@ -148,7 +148,7 @@ def names_of(function) -> str:
 
 class Rules(harness.Folder):
     def tearDown(self):
-        releases.selected = None
+        releases.selected, releases.next_run = None, releases.NEWEST
 
     def run_body(self, body, *argv, options="", integer="int32", device="trn2"):
         indented = "\n".join("    " + line for line in body.split("\n"))
@@ -222,6 +222,7 @@ class Rules(harness.Folder):
             done = self.run_body("pass", "--sdk", sdk, options=options)
             self.assertEqual(done.returncode, 1 if text else 0, done.stderr)
             self.assertIn(text, done.stderr)
+        self.assertEqual(self.run_body("pass", options="(platform_target='trn1')", device="trn1").returncode, 0)
 
     def test_a_ring_for_prefetches_is_noted(self):
         options = "(compile_config=compiler.CompileConfig(prefetch_auto=True))"
@@ -236,6 +237,13 @@ class Rules(harness.Folder):
                 self.assertIn("runs the kernel's Python in any case", self.run_body(_LOOP).stdout)
         with mock.patch.dict(os.environ, NKI_COMPILER_FRONTEND="tracer"):
             self.assertEqual(self.run_body("nisa.scalar_load(one)").returncode, 0)
+
+    def test_errors_of_the_compiler_that_loops_may_meet_are_noted(self):
+        nested = f"nl.fori_loop(0, reg, lambda i: nl.fori_loop(0, reg, lambda j: {_ADD} and None))"
+        self.assertRegex(self.run_body(nested).stdout, r"kernel.py:\d+: nki.language.fori_loop: a loop inside .* NCC_ICFG018")
+        self.assertNotIn("NCC_ICFG018", self.run_body(_LOOP).stdout)
+        self.assertIn("NCC_IXGM002", self.run_body(_LOOP).stdout)
+        self.assertNotIn("NCC_IXGM002", self.run_body(_LOOP, "--sdk", "2.32", device="trn1").stdout)
 
     def test_any_python_runs(self):
         body = "def numbers():\n    yield from range(3)\nclass A:\n    def __eq__(self, other): return True\nclass B(A): pass\n" \
@@ -261,7 +269,10 @@ class Rules(harness.Folder):
         self.assertNotIn("does not compile it", self.run_here(*args, "--device", "trn1").stdout)
 
 
-class Cores(Rules):
+class Cores(harness.Folder):
+    def tearDown(self):
+        releases.selected, releases.next_run = None, releases.NEWEST
+
     def launched(self, text, device="trn2", sdk="2.33", **variables):
         self.file(_HEAD + _KERNEL.format(options="", body="    pass", integer="int32"))
         with mock.patch.dict(os.environ, variables):
