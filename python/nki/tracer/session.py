@@ -97,6 +97,7 @@ class Session:
         user's files.
         """
         storage = Storage(self, name, HBM, dtype, shape)
+        storage.body = None  # constants are part of the compiled kernel, wherever they are first used
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
             storage.materialize(np.ascontiguousarray(raw))

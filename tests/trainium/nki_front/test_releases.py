@@ -194,6 +194,24 @@ class Rules(harness.Folder):
                "    nisa.tensor_tensor(acc, acc, t, nl.add, name='add')\nnl.fori_loop(0, reg, body)\nnl.fori_loop(0, 4, body)"  # fmt: skip
         self.assertEqual(self.run_body(body).returncode, 0)
 
+    def test_loops_that_are_right(self):
+        """Sums in PSUM go on across iterations, and constants outlive the body that used them first."""
+        body = """
+def body(i):
+    eye = nl.shared_identity_matrix(8, nl.float32)
+    nisa.nc_matmul(total, eye, tile, name="product")
+    nl.fori_loop(0, 2, lambda j: nisa.tensor_scalar(acc, acc, nl.add, 1.0, name="inner") and None)
+tile = nl.load(x)
+total = nl.ndarray((8, 8), nl.float32, buffer=nl.psum)
+nl.fori_loop(0, nisa.scalar_load(one) + 3, body)
+nl.fori_loop(reg, 7, body, 2)
+other = nl.shared_identity_matrix(8, nl.float32)
+nisa.tensor_copy(acc, total[0:1])
+"""
+        done = self.run_body(body, "--ref", "x[:1] * (n + 5)")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(" nc_matmul", done.stdout)
+
     def test_deprecated_names_get_a_note(self):
         for name in ("affine_range", "sequential_range", "static_range"):
             body = f"for _ in nl.{name}(3):\n    {_ADD}"
