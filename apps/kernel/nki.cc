@@ -27,7 +27,7 @@ using simulator::DeviceSpec;
 
 struct NkiFlags {
   TracerCall call;
-  std::string from_trace, compare, trace, json, html, save_trace;
+  std::string from_trace, compare, measured, trace, json, html, save_trace;
   std::vector<std::string> what_ifs;
   size_t lines = 12;
   bool as_written = false;
@@ -153,6 +153,10 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   simulator::Timeline timeline;
   NkiReport report;
+  if (!flags.measured.empty()) {
+    NMM_ASSIGN(report.measured, read_measured_profile(flags.measured));
+    report.measured_file = flags.measured;
+  }
   NMM_ASSIGN(report.run,
              run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
                         device, outputs.wants_timeline() ? &timeline : nullptr));
@@ -261,6 +265,9 @@ void add_nki(Program& program) {
       ->group(kInput);
   command->add_option("--compare", flags->compare, "Compare with this kernel or kept trace")
       ->type_name("KERNEL")
+      ->group(kInput);
+  command->add_option("--measured", flags->measured, "Compare with a profile of neuron-explorer")
+      ->type_name("FILE")
       ->group(kInput);
   add_report_flags(command, *flags);
   command

@@ -30,6 +30,8 @@ class _Body:
         self.issued: list | None = None
         if self.session.bodies.unordered_regions:
             errors.fail(call, "cannot stand inside nki.language.no_reorder: put the region into the body")
+        self.session.note("fori_loop, while_loop: every iteration ends with a barrier of all engines, which predicted times leave out "
+                          "(NKI's guide on dynamic loops); tiles of one iteration overlap, iterations do not")  # fmt: skip
         self._note_errors_of_the_compiler()
 
     def _note_errors_of_the_compiler(self):

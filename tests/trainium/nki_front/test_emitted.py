@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import harness
+from nki.tracer import releases
 
 _PROGRAM = os.environ.get("NEURONMM_PROGRAM")
 _GATED = "(silu({0}) * ({1})) @ {2}"
@@ -78,6 +79,18 @@ class Emitted(harness.Folder):
         named = {kernel for kernel, _, _ in _CASES}
         self.assertGreater(len(named), 20)
         self.assertEqual(set(re.findall(r"(?m)^(\w+) +[MKrNs](?:,\w)+ ", listed)), named)
+
+    def test_the_program_knows_the_same_releases(self):
+        done = subprocess.run([_PROGRAM, "nki", "kernel.py:kernel", "--sdk", "none"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(re.findall(r"\b\d\.\d+\b", done.stderr.partition("found")[0]), list(releases.RELEASES))
+
+    def test_a_kernel_follows_the_rules_of_its_release(self):
+        for sdk in ("2.28", "2.29", "2.33"):
+            _, given = self.emitted("xuv", "130,256,96,300", ("--sdk", sdk, "--device", "trn2"))
+            done = self.run_here("kernel.py:xuv", *given, "--sdk", sdk)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("deprecated", done.stdout)
 
     def test_values_and_counts(self):
         for kernel, settings, reference in _CASES:
