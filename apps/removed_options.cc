@@ -48,6 +48,7 @@ constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--save-statistics", "", kStatistics},
     {"compress", "--seed", "", "--self-generated, whose text always begins with the same seed"},
     {"compress", "--weights", "", kBits},
+    {"emit", "--dialect", "", "--sdk RELEASE: 2.28 for neuronxcc, 2.33 for nki"},
     {"finetune", "--weights", "", kBits},
     {"quantize", "--save-statistics", "", kStatistics},
     {"serve", "--model-name", "", "--served-model-name NAME, which may be given several times"},

@@ -9,6 +9,7 @@
 #include "flags.h"
 #include "kernel/emitted_source.h"
 #include "kernel/kernel_check.h"
+#include "kernel/sdk_option.h"
 #include "message.h"
 #include "output_file.h"
 #include "report_writer.h"
@@ -26,7 +27,7 @@ constexpr int64_t kManyInstructions = 500'000;
 
 struct EmitFlags {
   KernelFlags kernel;
-  std::string output, json, dialect, driver;
+  std::string output, json, sdk, driver;
   bool force = false;
 };
 
@@ -53,8 +54,8 @@ Status check_output(const EmitFlags& flags) {
   return Error{flags.output + ": already exists", Error::Kind::kExists};
 }
 
-nki::Dialect dialect_of(const EmitFlags& flags, std::string_view device) {
-  return nki::find_dialect(flags.dialect).value_or(nki::dialect_for(device));
+nki::Release release_of(const EmitFlags& flags, std::string_view device) {
+  return nki::find_release(flags.sdk).value_or(nki::newest_release(device));
 }
 
 // The file is opened before the search for a tiling, which may take minutes.
@@ -66,10 +67,11 @@ Result<int> run_emit(const EmitFlags& flags) {
   NMM_TRY(check_fits(settings));
   NMM_ASSIGN(const KernelSettings all, settings_of_all_cores(settings));
   const int64_t instructions = tile::count(settings.program).instructions;
-  const nki::Dialect dialect = dialect_of(flags, settings.device.name);
-  const std::string unsuited = nki::why_unsuited(dialect, settings.device.name);
+  const nki::Release release = release_of(flags, settings.device.name);
+  const std::string unsuited = nki::why_unsuited(release, settings.device.name);
   if (!unsuited.empty()) {
-    print_message("warning: --device {}: {}\n", settings.device.name, unsuited);
+    print_message("warning: --device {} --sdk {}: {}\n", settings.device.name, release.sdk,
+                  unsuited);
   }
   if (instructions > kManyInstructions) {
     print_message(
@@ -79,14 +81,15 @@ Result<int> run_emit(const EmitFlags& flags) {
         instructions);
   }
   NMM_ASSIGN(const std::string source,
-             emitted_source(all, dialect, nki::find_driver(flags.driver)));
+             emitted_source(all, release, nki::find_driver(flags.driver)));
   // The report comes first, because a second run refuses to replace the kernel.
   NMM_TRY(report.write_json(Json{{"output", flags.output},
                                  {"kernel", settings.kernel->name},
                                  {"shape", shape_text(settings)},
                                  {"tiling", tiling_text(settings.tiling)},
                                  {"device", settings.device.name},
-                                 {"dialect", nki::dialect_name(dialect)},
+                                 {"sdk", release.sdk},
+                                 {"dialect", nki::dialect_name(release.dialect)},
                                  {"cores", settings.cores},
                                  {"instructions", instructions},
                                  {"driver", text_or_null(flags.driver)}}));
@@ -110,11 +113,7 @@ void add_emit(Program& program) {
       ->type_name("FILE")
       ->required();
   command->add_flag("--force", flags->force, "Replace the file if it exists")->group(kOutput);
-  command->add_option("--dialect", flags->dialect, "Write nki or older neuronxcc")
-      ->check(CLI::IsMember({"nki", "neuronxcc"}))
-      ->type_name("NAME")
-      ->default_str("nki, trn1 neuronxcc")
-      ->group(kOutput);
+  add_sdk_option(command, flags->sdk);
   command
       ->add_option("--driver", flags->driver,
                    "Add a main that checks it with torch, numpy or simulate")

@@ -11,7 +11,7 @@ namespace neuronmm::apps {
 namespace {
 
 // Returns the command that emits the same file again.
-std::string command_of(const KernelSettings& s, nki::Dialect dialect) {
+std::string command_of(const KernelSettings& s, const nki::Release& release) {
   std::string command =
       fmt::format("neuronmm emit {} --shape {}", s.kernel->name, shape_sizes(*s.kernel, s.shape));
   if (!s.kernel->tiling.empty()) command += " --tiling " + tiling_text(s.tiling);
@@ -19,24 +19,23 @@ std::string command_of(const KernelSettings& s, nki::Dialect dialect) {
                          dtype_text(s.options.accumulate));
   if (s.options.left == kernels::Layout::kNatural) command += " --left natural";
   if (s.cores > 1) command += fmt::format(" --cores {}", s.cores);
-  return command +
-         fmt::format(" --device {} --dialect {}", s.device.name, nki::dialect_name(dialect));
+  return command + fmt::format(" --device {} --sdk {}", s.device.name, release.sdk);
 }
 
 // Returns what the emitted file says in addition to its instructions: its origin, what it computes,
 // and what its numbers mean.
-nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
+nki::Description describe(const KernelSettings& s, const nki::Release& release) {
   const reference::Python reference = reference::python(*s.kernel, s.options);
   nki::Description description{
       .summary = std::string(s.kernel->description),
-      .provenance = "Emitted by: " + command_of(s, dialect),
+      .provenance = "Emitted by: " + command_of(s, release),
       .reference = reference.expression,
       .functions = {reference.functions.begin(), reference.functions.end()},
       .dimensions = {},
       .operands = {},
       .blocks = {},
       .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable,
-      .dialect = dialect,
+      .release = release,
       .cores = s.cores};
   // An operand may lie along the rest that pivots leave of a dimension. Such a rest gets a name,
   // too.
@@ -68,9 +67,9 @@ nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
 
 }  // namespace
 
-Result<std::string> emitted_source(const KernelSettings& settings, nki::Dialect dialect,
+Result<std::string> emitted_source(const KernelSettings& settings, const nki::Release& release,
                                    std::optional<nki::Driver> driver) {
-  const nki::Description description = describe(settings, dialect);
+  const nki::Description description = describe(settings, release);
   NMM_ASSIGN(std::string source, nki::emit(settings.program, description));
   if (driver) {
     source +=

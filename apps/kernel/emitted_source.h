@@ -7,15 +7,15 @@
 
 #include "base/result.h"
 #include "kernel/kernel_settings.h"
-#include "trainium/nki/dialect.h"
 #include "trainium/nki/driver.h"
+#include "trainium/nki/release.h"
 
 namespace neuronmm::apps {
 
 // Returns the source. `settings` must be those of all cores (settings_of_all_cores()). With a
-// driver, the file has a main function that runs the kernel. Fails if the dialect cannot express
-// the kernel's program.
-Result<std::string> emitted_source(const KernelSettings& settings, nki::Dialect dialect,
+// driver, the file has a main function that runs the kernel. Fails if the release's dialect
+// cannot express the kernel's program.
+Result<std::string> emitted_source(const KernelSettings& settings, const nki::Release& release,
                                    std::optional<nki::Driver> driver);
 
 }  // namespace neuronmm::apps

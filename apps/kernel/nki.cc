@@ -13,6 +13,7 @@
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
 #include "kernel/nki_tracer.h"
+#include "kernel/sdk_option.h"
 #include "kernel/trace_folder.h"
 #include "kernel/what_if.h"
 #include "message.h"
@@ -28,7 +29,7 @@ using simulator::DeviceSpec;
 
 struct NkiFlags {
   TracerCall call;
-  std::string from_trace, compare, trace, json, html, save_trace;
+  std::string from_trace, compare, measured, trace, json, html, save_trace;
   std::vector<std::string> what_ifs;
   size_t lines = 12;
   bool as_written = false;
@@ -172,6 +173,10 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   simulator::Timeline timeline;
   NkiReport report;
+  if (!flags.measured.empty()) {
+    NMM_ASSIGN(report.measured, read_measured_profile(flags.measured));
+    report.measured_file = flags.measured;
+  }
   NMM_ASSIGN(report.run,
              run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
                         device, outputs.wants_timeline() ? &timeline : nullptr));
@@ -194,6 +199,10 @@ Result<int> run_nki(const NkiFlags& flags) {
 void check_flags(const NkiFlags& flags) {
   if (flags.call.kernel.empty() == flags.from_trace.empty()) {
     throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");
+  }
+  if (!flags.call.sdk.empty() && !flags.from_trace.empty()) {
+    throw CLI::ValidationError(
+        "--sdk", "expected FILE.py:KERNEL, because a kept trace has the release of its own run");
   }
   const std::string device =
       flags.call.device.empty() ? std::string(simulator::kDefaultDevice) : flags.call.device;
@@ -221,6 +230,7 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
       ->type_name("NAME")
       ->default_str("trn2")
       ->group(kSpeed);
+  add_sdk_option(command, call.sdk);
   command->add_flag("--values", call.values, "Also compute the values, from random inputs")
       ->group(kQuality);
   command
@@ -287,6 +297,9 @@ void add_nki(Program& program) {
       ->group(kInput);
   command->add_option("--compare", flags->compare, "Compare with this kernel or kept trace")
       ->type_name("KERNEL")
+      ->group(kInput);
+  command->add_option("--measured", flags->measured, "Compare with a profile of neuron-explorer")
+      ->type_name("FILE")
       ->group(kInput);
   add_report_flags(command, *flags);
   command

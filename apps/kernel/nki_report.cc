@@ -326,6 +326,10 @@ std::string to_text(const NkiReport& report, const DeviceSpec& device, size_t li
                      memory_lines(run) + source_lines(run, lines) + result_lines(run) +
                      what_if_lines(report);
   if (report.other) text += comparison_lines(run, *report.other);
+  if (report.measured) {
+    text += measured_text(*report.measured, report.measured_file,
+                          compare_classes(*report.measured, run.timing.classes), run.latency_ms());
+  }
   return text + note_lines(run);
 }
 
@@ -348,6 +352,10 @@ NkiJson to_json(const NkiReport& report, const DeviceSpec& device) {
   }
   if (!what_ifs.empty()) json["what_ifs"] = what_ifs;
   if (report.other) json["compared_with"] = run_json(*report.other);
+  if (report.measured) {
+    json["measured"] = measured_json(*report.measured, report.measured_file,
+                                     compare_classes(*report.measured, report.run.timing.classes));
+  }
   return json;
 }
 

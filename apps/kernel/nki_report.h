@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "kernel/measured_report.h"
 #include "kernel/nki_tracer.h"
 #include "trainium/simulator/device_spec.h"
 #include "trainium/trace/file.h"
@@ -41,6 +42,8 @@ struct NkiReport {
   KernelRun run;
   std::optional<KernelRun> other;  // The kernel of --compare.
   std::vector<WhatIfResult> what_ifs;
+  std::optional<MeasuredProfile> measured;  // The profile of --measured, from `measured_file`.
+  std::string measured_file;
 };
 
 // A time that no schedule beats, with its name and its meaning.

@@ -66,6 +66,7 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& pa
                                     report.string(),
                                     "--quiet"};
   if (!trace.empty()) words.insert(words.end(), {"--trace", trace.string()});
+  if (!call.sdk.empty()) words.insert(words.end(), {"--sdk", call.sdk});
   words.insert(words.end(), {"--seed", std::to_string(call.seed)});
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {

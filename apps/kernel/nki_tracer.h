@@ -18,6 +18,7 @@ struct TracerCall {
   std::vector<std::string> arguments;          // For example "x=bf16[128,512]".
   std::vector<std::string> keyword_arguments;  // For example "tile=512".
   std::string device;                          // For example "trn2".
+  std::string sdk = {};                        // For example "2.33"; empty: the device's newest.
   bool values = false;                         // Also compute the values, on random inputs.
   std::string reference;  // "MODULE:FUNCTION" or an expression; empty if there is none.
   std::string outputs;    // FILE.npz or FILE.npy for the results; empty if they are not kept.

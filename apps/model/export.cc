@@ -134,8 +134,8 @@ Result<int> run_export(const ExportFlags& flags) {
   NMM_TRY(check_positions(flags, manifest));
   NMM_ASSIGN(const auto golden, golden_logits(flags, manifest.config));
   manifest.use = exports::kernel_use(manifest.config, manifest.target);
-  NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
-                                              flags.prompt_tokens, manifest.use));
+  NMM_ASSIGN(manifest.kernels,
+             export_kernels(manifest.config, manifest.choice, flags.prompt_tokens, manifest.use));
   NMM_TRY(predict_latencies(flags, manifest));
   NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden, [&] {
     return report.write_json_text(exports::export_json(manifest));
@@ -149,7 +149,7 @@ void add_device_flags(CLI::App* command, ExportFlags& flags) {
       ->type_name("NAME")
       ->default_str("trn2, nxdi trn1")
       ->group(kOutput);
-  command->add_option("--sdk", flags.sdk, "Export for this release of the Neuron SDK, such as 2.32")
+  command->add_option("--sdk", flags.sdk, "Follow this release of the Neuron SDK, such as 2.33")
       ->type_name("RELEASE")
       ->group(kAdvanced);
   command->add_option("--prompt-tokens", flags.prompt_tokens, "Prepare a prefill of N tokens")

@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import json
+import os
 import pathlib
 import platform
 import sys
@@ -73,8 +74,16 @@ def check_versions(export, options):
 
 
 def resolve(name):
+    """Returns what "module:Class.method" names. "module:Class<Other.method" is found beside Class, in
+    the module that defines it.
+    """
+    name, _, beside = name.partition("<")
     module, _, path = name.partition(":")
-    found = importlib.import_module(module)
+    found = find(importlib.import_module(module), path)
+    return find(sys.modules[found.__module__], beside) if beside else found
+
+
+def find(found, path):
     for part in path.split("."):
         found = getattr(found, part)
     return found
@@ -122,7 +131,8 @@ def check_kernels(export, options):
     shapes = [(M, K)] + [(K, r), (r, N)] * 2 + [(N, r), (r, K)]
     operands = [random.standard_normal(shape) / (1 if i == 0 else shape[0] ** 0.5) for i, shape in enumerate(shapes)]
     operands = [operand.astype(ml_dtypes.bfloat16) for operand in operands]
-    found = np.asarray(nki.simulate(getattr(module, entry["function"]))(*operands), dtype=np.float32)
+    kernel = getattr(module, entry["function"])[entry["cores"]]
+    found = np.asarray(nki.simulate(kernel)(*operands), dtype=np.float32)
     x, *factors = (operand.astype(np.float32) for operand in operands)
     gate, up = x @ factors[0] @ factors[1], x @ factors[2] @ factors[3]
     expected = (gate / (1 + np.exp(-gate)) * up) @ factors[4] @ factors[5]
@@ -241,7 +251,16 @@ def run_step(name, export, options):
 
 def machine():
     devices = len(glob.glob("/dev/neuron*"))
-    return {"platform": platform.platform(), "python": platform.python_version(), "neuron_devices": devices}
+    backend = os.environ.get("VLLM_NEURON_BACKEND", "unset")
+    return {"platform": platform.platform(), "python": platform.python_version(), "neuron_devices": devices, "backend": backend}
+
+
+def print_route(found):
+    """Prints what the shell says of the route of compilation, and what the steps use."""
+    name = getattr(engine, "BACKEND", None)
+    if name:
+        used = engine.environment("device", "")[name]
+        print(f"Python {found['python']}, {name} {found['backend']} in the shell; the steps use {used}", flush=True)
 
 
 def main():
@@ -259,6 +278,7 @@ def main():
         return run.report(run_here(options.step, export, options))
     versions_here = installed(engine.DISTRIBUTIONS)
     report = {"format": "neuronmm-check-1", "export": export, "machine": machine(), "versions": versions_here, "steps": {}}
+    print_route(report["machine"])
     for name in options.only or STEPS:
         start = time.monotonic()
         found = run_step(name, export, options)

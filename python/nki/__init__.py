@@ -8,8 +8,8 @@ records every instruction.
 docs/reference/nki_functions.md.
 """
 
-from . import collectives, compiler, isa, language
+from . import collectives, compiler, isa, language, simulator
 from .launch import Kernel, jit, simulate
 from .tracer.dtypes import DType as dtype
 
-__all__ = ["Kernel", "collectives", "compiler", "dtype", "isa", "jit", "language", "simulate"]
+__all__ = ["Kernel", "collectives", "compiler", "dtype", "isa", "jit", "language", "simulate", "simulator"]

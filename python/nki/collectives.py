@@ -15,9 +15,10 @@ from functools import partial
 
 import numpy as np
 
+from . import collective_memory
 from .isa.instruction import DONE, NkiInstruction
 from .language.objects import NKIObject
-from .tracer import dtypes, errors, operands, operators, registers
+from .tracer import dtypes, errors, operands, operators, registers, releases
 from .tracer import location as _location
 from .tracer import session as sessions
 from .tracer.layout import HBM, SBUF
@@ -127,7 +128,9 @@ def all_gather(srcs, dsts, replica_group, collective_dim, priority=None, name=No
     call = "nki.collectives.all_gather"
     s = sessions.active(call)
     ranks = _ranks(call, replica_group)
-    for dst, src in _pairs(call, dsts, srcs):
+    pairs = _pairs(call, dsts, srcs)
+    collective_memory.check_gather(call, s, srcs, dsts)
+    for dst, src in pairs:
         for part in _parts(call, dst, collective_dim, len(ranks), "dsts"):
             _move(s, call, part, src, ranks)
     return DONE
@@ -162,6 +165,7 @@ def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
     lengths and positions.
     """
     call = "nki.collectives.all_to_all_v"
+    collective_memory.note_exchange(call, sessions.active(call), has_rdispls, [*srcs, *dsts])
     return _exchange_of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls)
 
 
@@ -171,6 +175,25 @@ def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
     """
     call = "nki.collectives.all_gather_v"
     return _exchange_of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=True)
+
+
+def reduce_scatter_v(srcs, dsts, replica_group, metadata_tensor, op, recv_counts_known=False, has_rdispls=False, priority=None,
+                     name=None):  # fmt: skip
+    """Sets dsts to the reduction of the chunks that all ranks send to this rank. A run-time table
+    holds their lengths and positions.
+
+    The call is in a preview of NKI 0.7.0, and its page could not be read. Assumed: the parameters of
+    `all_gather_v`, and `op` as in `reduce_scatter`.
+    """
+    call = "nki.collectives.reduce_scatter_v"
+    s = sessions.active(call)
+    releases.since(call, (0, 7))
+    _reduction(call, op)
+    ranks = _ranks(call, replica_group)
+    _pairs(call, dsts, srcs, (HBM,))
+    collective_memory.check_reduce_scatter_v(call, s, ranks, srcs, dsts)
+    s.note(f"{call}: a call of a preview of NKI 0.7.0 whose parameters are assumed to be those of all_gather_v and op")
+    return _exchange_of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls)
 
 
 class Prepared(NkiInstruction):
@@ -188,6 +211,7 @@ class Prepared(NkiInstruction):
 def _prepare(kind, srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None,
              name=None):  # fmt: skip
     call = f"nki.collectives.{kind}_prepare"
+    releases.since(call, (0, 7))
     s = sessions.active(call)
     if s.state.get("prepared") is not None:
         errors.fail(call, "the collective prepared before has not been triggered; they share one slot")

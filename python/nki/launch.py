@@ -9,9 +9,10 @@ import os
 
 import numpy as np
 
-from . import frameworks
+from . import compiler, frameworks, logical_cores
+from .tracer import bodies
 from .tracer import device as devices
-from .tracer import dtypes, errors
+from .tracer import dtypes, errors, releases
 from .tracer import session as sessions
 from .tracer.cores import Group
 from .tracer.layout import HBM
@@ -59,16 +60,21 @@ class Kernel:
         return self if instance is None else functools.partial(self, instance)
 
 
-def jit(function=None, **options):
-    """`@nki.jit` and `@nki.jit(mode=..., ...)`: returns a Kernel.
+def jit(fn=None, *, compile_config=None, specialization_config=None, **kwargs):
+    """`@nki.jit` and `@nki.jit(compile_config=..., ...)`: returns a Kernel.
 
     The options concern the compiler, except `grid=[2]`, which launches all calls on two cores, like
     `kernel[2]`.
     """
-    if function is None:
-        return functools.partial(jit, **options)
-    kernel = function if isinstance(function, Kernel) else Kernel(function)
-    return kernel[tuple(options["grid"])] if options.get("grid") else kernel
+    if "platform_target" in kwargs:
+        releases.removed("nki.jit: platform_target", (0, 4), "the variable NEURON_PLATFORM_TARGET_OVERRIDE, or --device of neuronmm")
+    compiler.check("nki.jit", compile_config, specialization_config)
+    if fn is None:
+        return functools.partial(jit, compile_config=compile_config, specialization_config=specialization_config, **kwargs)
+    kernel = fn if isinstance(fn, Kernel) else Kernel(fn)
+    if compile_config is not None:
+        kernel.func.compile_config = compile_config
+    return kernel[tuple(kwargs["grid"])] if kwargs.get("grid") else kernel
 
 
 def simulate(kernel):
@@ -80,12 +86,22 @@ def simulate(kernel):
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
 
     def run(*args, **kwargs):
-        target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
-        s = Session(devices.find(target) or devices.DEVICES["trn2"], Trace(), values=True, grid=kernel.grid)
+        device = _target()
+        grid = logical_cores.grid_of(kernel.__name__, kernel.grid, device, releases.of_device(device.name))
+        s = Session(device, Trace(), values=True, grid=grid)
         package = next(filter(None, map(frameworks.package_of, (*args, *kwargs.values()))), None)
         return results(s, execute(s, kernel.func, args, kwargs), package)
 
     return run
+
+
+def _target() -> devices.Device:
+    name = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    device = devices.find(name)
+    if device is None:
+        known = ", ".join([*devices.DEVICES, *devices.ALIASES])
+        raise errors.NkiValidationError(f"NEURON_PLATFORM_TARGET_OVERRIDE: expected one of {known}, found {name!r}")
+    return device
 
 
 def execute(s: Session, function, args: tuple, kwargs: dict):
@@ -118,7 +134,12 @@ def _call(s, function, args, kwargs):
     names = list(inspect.signature(function).parameters)
     source = s.trace.sources.definition(inspect.unwrap(function)) if hasattr(function, "__code__") else None
     args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a, source) for i, a in enumerate(args)]
-    return function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
+    returned = function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
+    for view in tensors_of(returned):
+        if (body := bodies.ended_body(view)) is not None:
+            where = s.trace.source_line(view.storage.root.kind)
+            raise errors.NkiValidationError(f"{where}: {body.call}: {view.describe()} {bodies.ENDED}")
+    return returned
 
 
 class ArgumentSpec:

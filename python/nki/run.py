@@ -22,10 +22,10 @@ import types
 
 import numpy as np
 
-from . import arguments, folder, inputs, launch, limits, missing, reference, user_modules, verification
+from . import arguments, compiler, folder, inputs, launch, limits, logical_cores, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
-from .tracer import errors, location
+from .tracer import errors, location, releases
 from .tracer.session import Session
 from .tracer.trace import Trace
 
@@ -83,6 +83,8 @@ def _parser():
     parser.add_argument("--modules", action="append", default=[], metavar="FOLDER",
                         help="folder with modules that the kernel imports, searched after installed ones")  # fmt: skip
     parser.add_argument("--device", default="trn2", help="device to run on: trn1, trn2 or trn3 (default trn2)")
+    parser.add_argument("--sdk", metavar="RELEASE",
+                        help="release of the Neuron SDK whose rules hold (default: the newest one that has the device)")  # fmt: skip
     parser.add_argument("--trace", metavar="OUT", help="trace file to write (default: none)")
     parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
     parser.add_argument("--ref", metavar="MODULE:FN|EXPR",
@@ -127,6 +129,8 @@ def run(options) -> int:
     device = devices.find(options.device)
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
+    releases.selected = _release(options.sdk)
+    releases.next_run = releases.of_device(device.name)
     for folder in options.modules:
         user_modules.add_folder(folder)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
@@ -137,6 +141,9 @@ def run(options) -> int:
         reference.check_readable(text)
     module, kernel, grid = _find_kernel(options.kernel)
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
+    is_legacy = hasattr(kernel, "whole_grid")
+    if not is_legacy:
+        grid = _grid_of_release(options.kernel, grid, device)
     generator = np.random.default_rng(options.seed) if with_values else None
     try:
         call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
@@ -153,6 +160,7 @@ def run(options) -> int:
                        max_seconds=options.max_seconds)  # fmt: skip
 
     session = new_session(trace)
+    _follow_release(session, kernel, is_legacy)
     for package in missing.unlisted:
         session.note(f"{package} is not installed; decorators of it do nothing here")
     for text in user_modules.notes:
@@ -160,6 +168,7 @@ def run(options) -> int:
 
     def rerun():
         other = new_session(Trace())
+        other.release = session.release
         return [other.read(view) for view in launch.tensors_of(_run_kernel(other, kernel, call))]
 
     try:
@@ -181,6 +190,35 @@ def run(options) -> int:
     _print(options, report)
     wrong = [o for o in report.get("outputs", ()) if o.get("passed") is False]
     return 1 if wrong else 0
+
+
+def _release(sdk):
+    if sdk is None:
+        return None
+    if sdk not in releases.RELEASES:
+        raise UsageError(f"--sdk: expected {', '.join(releases.RELEASES)}, found {sdk!r}")
+    return releases.RELEASES[sdk]
+
+
+def _grid_of_release(text, grid, device):
+    try:
+        return logical_cores.grid_of(text, grid, device, releases.of_device(device.name))
+    except errors.NkiValidationError as error:
+        raise KernelFailed(str(error)) from None
+
+
+def _follow_release(session, kernel, is_legacy):
+    """Lets a legacy kernel follow the newest release that compiles it, and notes what the release
+    says of the launch.
+    """
+    if is_legacy and releases.selected is None and not session.release.legacy:
+        session.note(f"neuronxcc.nki: {session.release} does not compile it, so the rules are those of {releases.NEWEST_WITH_LEGACY}")
+        session.release = releases.NEWEST_WITH_LEGACY
+    if not is_legacy:
+        logical_cores.note_launch(session)
+        compiler.note(session, getattr(kernel, "compile_config", None))
+        if releases.reads_text():
+            session.note("NKI_COMPILER_FRONTEND: this tracer runs the kernel's Python in any case")
 
 
 def _checked_limits(options) -> int:
@@ -221,6 +259,9 @@ def _find_kernel(text):
     if not 1 <= math.prod(grid) <= 1024:
         raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     if _is_legacy(getattr(kernel, "func", kernel)):
+        if releases.selected is not None and not releases.selected.legacy:
+            raise KernelFailed(f"{_definition(getattr(kernel, 'func', kernel))}: neuronxcc.nki was removed in the Neuron SDK 2.30, "
+                               f"and the rules are those of {releases.selected}: write `import nki`, or use --sdk 2.28")  # fmt: skip
         _refuse_two_cores(text, grid)
         return module, sys.modules["neuronxcc.nki"].function_to_trace(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
@@ -343,6 +384,9 @@ def _rotates(module):
 def _header(session, kernel, outputs, trace, rotates):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
+    header["sdk"] = session.release.sdk
+    if compiler.has_alloc_fallback(session, getattr(inspect.unwrap(kernel), "compile_config", None)):
+        header["alloc_fallback"] = True
     header["outputs"] = sorted({t.storage.root.kind for t in outputs})
     for kind in header["outputs"]:
         if header["tensors"][kind]["role"] == "scratch":

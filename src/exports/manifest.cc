@@ -69,6 +69,7 @@ std::string kernels_json(const std::vector<ExportedKernel>& kernels) {
                     {"function", kernel.function},
                     {"use", kernel.use},
                     {"shape", {{"M", kernel.M}, {"K", kernel.K}, {"r", kernel.r}, {"N", kernel.N}}},
+                    {"cores", kernel.cores},
                     {"tolerance", kernel.tolerance}});
   }
   return json.dump(2) + "\n";

@@ -24,6 +24,7 @@ struct ExportedKernel {
   // "prefill": used for prompts of exactly M tokens. "simulate": small, for nki.simulate.
   std::string use;
   int64_t M = 0, K = 0, r = 0, N = 0;
+  int64_t cores = 1;  // the cores of a launch, which split the rows
   // The allowed relative error of the whole result in the Frobenius norm.
   double tolerance = 0;
   std::string source = {};

@@ -84,7 +84,8 @@ std::string readme(const Manifest& m) {
   if (!m.kernels.empty()) {
     text += fmt::format(
         "\n## Kernels\n\nOff unless `NEURONMM_KERNELS` names the folder `kernels`. They take the "
-        "place of an MLP in prefills of exactly\n{} tokens, on one core of a pair, and need its "
+        "place of an MLP in prefills of exactly\n{} tokens, on both cores of a pair (LNC 2), and "
+        "need its "
         "weights in memory a second time.\n",
         m.prompt_tokens);
   }

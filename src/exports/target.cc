@@ -7,10 +7,12 @@
 namespace neuronmm::exports {
 namespace {
 
-// Documented: the notes of SDK 2.32 name plugin 0.24.0.1.1.0. The plugin of 2.31, whose setup guide
-// names vLLM 0.21, has not been read and is therefore not listed.
+// Documented: the notes of SDK 2.32 name plugin 0.24.0.1.1.0, and those of 2.33 name 0.29.0.1.2.0.
+// The plugin of 2.31, whose setup guide names vLLM 0.21, has not been read and is therefore not
+// listed. The upstream files of 0.29 could not be read.
 const std::vector<Release> kVllmReleases = {
-    {"2.32", {{"nki", "0.6"}, {"vllm", "0.24"}, {"vllm-neuron", "0.24"}}, {"trn2", "trn3"}}};
+    {"2.32", {{"nki", "0.6"}, {"vllm", "0.24"}, {"vllm-neuron", "0.24"}}, {"trn2", "trn3"}},
+    {"2.33", {{"nki", "0.7"}, {"vllm", "0.29"}, {"vllm-neuron", "0.29"}}, {"trn2", "trn3"}}};
 
 // The sources of neuronx-distributed-inference 0.7 to 0.9 were read. Documented: the notes of SDK
 // 2.29 say that kernels of NKI 0.3, which its own modules use, do not run on trn1.

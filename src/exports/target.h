@@ -1,8 +1,8 @@
 #pragma once
 // The software that can run a model on a Trainium, and its versions. Nobody in this project has run
-// any of it. Package versions are those of the SDK's documentation (aws-neuron-sdk, 2.32) and of
-// the sources named in target.cc. The `export` command chooses a release here and fails for devices
-// and releases that are not listed.
+// any of it. Package versions are those of the SDK's documentation (aws-neuron-sdk, 2.32 and 2.33)
+// and of the sources named in target.cc. The `export` command chooses a release here and fails for
+// devices and releases that are not listed.
 
 #include <optional>
 #include <string>
@@ -17,7 +17,9 @@ namespace neuronmm::exports {
 enum class Target {
   // The vLLM Neuron plugin, which has its models in PyTorch (trn2, trn3).
   kVllmNeuron,
-  // NxD Inference (trn1, trn2). In maintenance since SDK 2.30, not part of 2.32.
+  // NxD Inference (trn1, trn2). In maintenance since SDK 2.30, not part of 2.32. Its support on
+  // trn2
+  // ends with 2.34.
   kNxdi,
 };
 std::string_view target_name(Target target);  // "vllm-neuron", "nxdi"
@@ -28,11 +30,11 @@ const std::vector<std::string>& target_names();
 // A Python package and its version.
 struct Package {
   std::string name;     // the name of its distribution
-  std::string version;  // a prefix: "0.6" means 0.6 and 0.6.1
+  std::string version;  // a prefix: "0.7" means 0.7 and 0.7.1
 };
 // A release of the Neuron SDK.
 struct Release {
-  std::string sdk;  // "2.32"
+  std::string sdk;  // "2.33"
   std::vector<Package> packages;
   std::vector<std::string> devices;
 };

@@ -52,24 +52,32 @@ TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
   expect_all_parse();
 }
 
-// By default a kernel has the dialect that the device's SDK compiles. Another dialect gives a
+// By default a kernel is for the newest release that has the device. Another dialect gives a
 // warning.
-TEST_F(EmitCommand, TheDefaultDialectFollowsTheDevice) {
+TEST_F(EmitCommand, TheDefaultReleaseFollowsTheDevice) {
   const std::string xuv = "xuv --shape 256,256,128,512 --force ";
   expect(neuronmm(emit(xuv + "--device trn1")), 0, {});
   EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
-  EXPECT_TRUE(contains(read(path("kernel.py")), "--device trn1 --dialect neuronxcc"));
-  expect(neuronmm(emit(xuv + "--device trn2")), 0, {});
-  const std::string text = read(path("kernel.py"));
-  EXPECT_TRUE(contains(text, "import nki\n"));
-  EXPECT_FALSE(contains(text, "affine_range") || contains(text, "sequential_range"));
+  EXPECT_TRUE(contains(read(path("kernel.py")), "--device trn1 --sdk 2.28"));
+  for (const std::string release : {"", "--sdk 2.29 ", "--sdk 2.33 "}) {
+    const Outcome outcome = neuronmm(emit(xuv + release + "--device trn2"));
+    expect(outcome, 0, {});
+    EXPECT_FALSE(contains(outcome.output, "warning"));
+    const std::string text = read(path("kernel.py"));
+    EXPECT_TRUE(contains(text, "import nki\n"));
+    EXPECT_TRUE(contains(text, " in range("));
+    EXPECT_FALSE(contains(text, "affine_range") || contains(text, "sequential_range"));
+    EXPECT_EQ(contains(text, "NKI 0.3, Neuron SDK 2.29"), release == "--sdk 2.29 ");
+  }
   for (const std::string device : {"trn2", "trn3"}) {
-    expect(neuronmm(emit(xuv + "--dialect neuronxcc --device " + device)), 0,
+    expect(neuronmm(emit(xuv + "--sdk 2.28 --device " + device)), 0,
            {"warning", "neuronxcc", device.c_str()});
     EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
+    EXPECT_TRUE(contains(read(path("kernel.py")), "nl.affine_range("));
   }
-  expect(neuronmm(emit(xuv + "--dialect nki --device trn1")), 0, {"warning", "trn1"});
-  expect(neuronmm(emit(xuv + "--dialect python")), 2, {"--dialect"});
+  expect(neuronmm(emit(xuv + "--sdk 2.33 --device trn1")), 0, {"warning", "trn1"});
+  expect(neuronmm(emit(xuv + "--sdk 3.1")), 2, {"--sdk"});
+  expect(neuronmm(emit(xuv + "--dialect nki")), 2, {"--dialect was removed", "--sdk"});
 }
 
 TEST_F(EmitCommand, EveryKernelAndLayoutIsPython) {
@@ -137,7 +145,7 @@ TEST_F(EmitCommand, CoresSplitTheRows) {
          {"--cores", "trn1", "at most 1 core,"});
   expect(neuronmm(emit(xuv + "--device trn2 --cores 4")), 1, {"--cores", "at most 2"});
   expect(neuronmm(emit(xuv + "--device trn2 --cores 0")), 2, {"--cores"});
-  expect(neuronmm(emit(xuv + "--device trn2 --cores 2 --dialect neuronxcc")), 1, {"nki alone"});
+  expect(neuronmm(emit(xuv + "--device trn2 --cores 2 --sdk 2.28")), 1, {"nki alone"});
   expect(neuronmm(emit("xuv --shape 513,128,128,512 --force --device trn2 --cores 2")), 1,
          {"--cores 2", "multiple of 2", "513"});
 }

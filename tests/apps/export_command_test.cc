@@ -45,7 +45,7 @@ TEST_F(ExportCommand, LayersWithoutAFusedKernelAreNamed) {
           "differ within an MLP",
           "simulated on trn2: prefill", "never run on a Trainium"});
   const nlohmann::json exported = nlohmann::json::parse(read(path("e.json")));
-  EXPECT_EQ(exported["sdk"], "2.32");
+  EXPECT_EQ(exported["sdk"], "2.33");
   EXPECT_GT(exported["predicted"]["dense"]["token_generation_model"], 0);
   EXPECT_FALSE(fs::exists(path("out") + "/kernels"));
   EXPECT_TRUE(fs::exists(path("out") + "/model/tokenizer.json"));
@@ -61,7 +61,22 @@ TEST_F(ExportCommand, AKernelIsWrittenForEachRank) {
   // The SDK of vLLM's plugin compiles only this dialect.
   EXPECT_NE(source.find("\nimport nki\n"), std::string::npos);
   EXPECT_NE(source.find("M, K, r, N = 128, 384, 224, 1024"), source.npos);
-  EXPECT_NE(source.find("--device trn3"), source.npos);
+  EXPECT_NE(source.find("--cores 2 --device trn3 --sdk 2.33"), source.npos);
+  // Graphs on trn3 have logical cores of two, which split the rows.
+  for (const nlohmann::json& kernel : kernels) EXPECT_EQ(kernel["cores"], 2);
+  EXPECT_NE(source.find("core = nl.program_id(0)"), source.npos);
+  EXPECT_EQ(source.find("affine_range"), source.npos);
+}
+
+TEST_F(ExportCommand, AnOlderReleaseHasItsOwnKernels) {
+  const std::string small = compressed("--ratio 0.2");
+  expect(run_export(small, "--target vllm-neuron --sdk 2.32"), 0, {"Neuron SDK 2.32"});
+  const std::string source = read(path("out") + "/kernels/mlp_rank_224.py");
+  EXPECT_NE(source.find("NKI 0.6, Neuron SDK 2.32"), source.npos);
+  fs::remove_all(path("out"));
+  expect(run_export(small, "--target vllm-neuron --prompt-tokens 33"), 0,
+         {"2 cores cannot split the 33 rows of a prefill", "--prompt-tokens"});
+  EXPECT_FALSE(fs::exists(path("out") + "/kernels"));
 }
 
 TEST_F(ExportCommand, RefusedExportsLeaveNoFiles) {

@@ -199,7 +199,7 @@ TEST_F(ExportFolderTest, TheReadmeSaysThatNobodyHasRunTheExport) {
   ASSERT_TRUE(write(Target::kVllmNeuron).ok());
   const std::string readme = content(out() / "README.md");
   EXPECT_THAT(readme, HasSubstr("**Never run on a Trainium.**"));
-  EXPECT_THAT(readme, HasSubstr("| 2.32 | nki 0.6, vllm 0.24, vllm-neuron 0.24 | trn2, trn3 | this "
+  EXPECT_THAT(readme, HasSubstr("| 2.33 | nki 0.7, vllm 0.29, vllm-neuron 0.29 | trn2, trn3 | this "
                                 "export |"));
   EXPECT_THAT(readme, HasSubstr("| prefill | 2.000 | 1.000 | 2.000 | | | |"));
   EXPECT_THAT(readme, HasSubstr("layers 1: plain torch products without our fused kernel"));

@@ -27,10 +27,9 @@ const std::set<std::string> kRead = {
     "--teacher",    "--tls-cert",     "--tls-key",     "--tools",       "--validation"};
 
 // Options of the group Output that change what is printed or written, but not where or how.
-const std::set<std::string> kPrinted = {"--target",   "--device",         "--dialect", "--driver",
-                                        "--top",      "--lines",          "--program", "--tensors",
-                                        "--text",     "--plan",           "--dry-run", "--stop",
-                                        "--logprobs", "--max-new-tokens", "--timings"};
+const std::set<std::string> kPrinted = {
+    "--target", "--device", "--driver",  "--top",  "--lines",    "--program",        "--tensors",
+    "--text",   "--plan",   "--dry-run", "--stop", "--logprobs", "--max-new-tokens", "--timings"};
 
 // Options that make a folder beside the output.
 const std::set<std::string> kBesideOutput = {"--dequantize"};

@@ -22,6 +22,7 @@ FILES = {
     "tools.json": f"[{TOOL}]",
     "chat.jsonl": '{"messages": [{"role": "user", "content": "Tell me a story about a cat."}]}\n' * 100,
     "alpaca.json": '[{"instruction": "Greet.", "output": "Hi."}, {"instruction": "Part.", "output": "Bye."}]',
+    "profile.json": '[{"start_ts": 0, "end_ts": 900, "engine": "tensor", "opcode": "MATMUL"}]',
     "c4.jsonl": '{"text": "Once upon a time, there was a cat."}\n' * 100,
 }
 # The bundled model has no template, and stands for chat models, too.

@@ -4,23 +4,24 @@ import time
 
 from common import KERNELS, TOP
 
+BACKEND = "VLLM_NEURON_BACKEND"  # the variable that chooses how graphs are compiled
 DISTRIBUTIONS = ("vllm", "vllm-neuron", "nki", "neuronx-cc", "torch", "transformers", "neuronmm-vllm")
 # The names that this export calls, with the parameters that it passes, as in the documentation of
-# SDK 2.32.
+# SDK 2.33. "package:Class<Other.method" is beside the class, in the module that defines it.
 USED = {
     "vllm:LLM": ("model", "trust_remote_code", "tensor_parallel_size", "dtype", "seed", "kwargs"),
     "vllm:LLM.generate": ("prompts", "sampling_params", "use_tqdm"),
     "vllm:ModelRegistry.register_model": ("model_arch", "model_cls"),
-    "vllm_neuron.model.llama3.model:LlamaForCausalLM.from_configs": ("hf_config", "neuron_config"),
-    "vllm_neuron.model.llama3.model:LlamaForCausalLM.load_weights": ("checkpoint_path", "device", "cache_dir"),
-    "vllm_neuron.model.llama3.model:LlamaForCausalLM.load_weights_lite": ("checkpoint_path", "device", "cache_dir"),
-    "vllm_neuron.model.llama3.model:LlamaMLP.forward": ("hidden_states", "is_prefill"),
+    "vllm_neuron.model.llama3:LlamaForCausalLM.from_configs": ("hf_config", "neuron_config"),
+    "vllm_neuron.model.llama3:LlamaForCausalLM.load_weights": ("checkpoint_path", "device", "cache_dir"),
+    "vllm_neuron.model.llama3:LlamaForCausalLM.load_weights_lite": ("checkpoint_path", "device", "cache_dir"),
+    "vllm_neuron.model.llama3:LlamaForCausalLM<LlamaMLP.forward": ("hidden_states", "is_prefill"),
 }
 USED_BY_MODEL = {
     "neuronmm_qwen3": {
-        "vllm_neuron.model.qwen3.model:Qwen3ForCausalLM.from_configs": ("hf_config", "neuron_config"),
-        "vllm_neuron.model.qwen3.model:Qwen3ForCausalLM.load_weights": ("checkpoint_path", "device", "cache_dir"),
-        "vllm_neuron.model.qwen3.model:Qwen3MLP.forward": ("hidden_states", "is_prefill"),
+        "vllm_neuron.model.qwen3:Qwen3ForCausalLM.from_configs": ("hf_config", "neuron_config"),
+        "vllm_neuron.model.qwen3:Qwen3ForCausalLM.load_weights": ("checkpoint_path", "device", "cache_dir"),
+        "vllm_neuron.model.qwen3:Qwen3ForCausalLM<Qwen3MLP.forward": ("hidden_states", "is_prefill"),
     },
 }
 USED_BY_KERNELS = {"nki:simulate": ("kernel",), "libtorch_neuronx_lite.nki.nki_hop:wrap_nki": ()}
@@ -31,10 +32,15 @@ def environment(mode, device):
 
     mode: "cpu", "compile" (on a CPU) or "device". Both mode variables are always set, because the
     plugin refuses two modes at once and the shell may have set one. Without a device only
-    NEURON_PLATFORM_TARGET_OVERRIDE names the device.
+    NEURON_PLATFORM_TARGET_OVERRIDE names the device. The graph is compiled on the native route, since
+    the other one (XLA) is deprecated in SDK 2.33.
     """
     target_variables = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
-    return target_variables | {"VLLM_NEURON_CPU_MODE": str(int(mode == "cpu")), "VLLM_NEURON_CPU_COMPILE": str(int(mode == "compile"))}
+    return target_variables | {
+        BACKEND: "neuron_native",
+        "VLLM_NEURON_CPU_MODE": str(int(mode == "cpu")),
+        "VLLM_NEURON_CPU_COMPILE": str(int(mode == "compile")),
+    }
 
 
 def kernel_environment(on):

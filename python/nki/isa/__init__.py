@@ -39,6 +39,7 @@ from .enums import (
 from .instruction import NkiInstruction
 from .movement import local_gather, nc_n_gather, nc_stream_shuffle
 from .mx import nc_matmul_mx, quantize_mx
+from .names import with_checked_name as _with_checked_name
 from .random_numbers import dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed
 from .reductions import (
     bn_aggr,
@@ -63,6 +64,11 @@ from .selection import (
 from .sequencer import register_alloc, register_load, register_move, register_store, scalar_load, scalar_store
 from .staged_activation import activate2
 from .tensor_engine import nc_matmul, nc_transpose
+
+
+for _name, _value in list(globals().items()):
+    if not _name.startswith("_"):
+        globals()[_name] = _with_checked_name(_value)
 
 
 def get_nc_version():

@@ -31,10 +31,12 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
 
 
 def core_barrier(data, cores, engine=engine.gpsimd, name=None):
-    """Waits until all `cores` have reached this call."""
+    """Waits until all `cores` have reached this call. They are always (0, 1) since NKI 0.7."""
     call = "nki.isa.core_barrier"
     s = sessions.active(call)
     operands.tensor(call, "data", data)
+    if s.release.nki >= (0, 7) and tuple(cores) != (0, 1):
+        errors.fail(call, f"cores: expected (0, 1), found {cores!r}")
     by = operands.engine(call, engine, ("tensor", "vector", "scalar", "gpsimd", "sync"), "gpsimd")
     s.emit("core_barrier", by, ("src",), [data], (("cores", len(cores)),))
     if s.group is not None and len(cores) > 1:

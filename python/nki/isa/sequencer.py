@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import dtypes, errors, operands
+from ..tracer import dtypes, errors, operands, releases
 from ..tracer import session as sessions
+from ..tracer.layout import PSUM
 from ..tracer.registers import NkiScalar, Register
 from ..tracer.tensor import Tensor
 from .instruction import DONE
@@ -64,20 +65,25 @@ def _single_integer(call, operand, view):
     return found
 
 
-def scalar_load(src):
+def scalar_load(src) -> NkiScalar:
     """Returns a scalar with the number of a tensor of one element. It has the width of the tensor's
     type.
     """
     call = "nki.isa.scalar_load"
-    scalar = NkiScalar(dtype=_single_integer(call, "src", src).dtype)
+    releases.since(call, (0, 7))
+    if operands.tensor(call, "src", src).memory == PSUM:
+        errors.fail(call, f"src: {src.describe()}, expected one element in sbuf or hbm")
+    scalar = NkiScalar(None, _single_integer(call, "src", src).dtype)
     register_load(scalar, src)
     return scalar
 
 
-def scalar_store(dst, value):
+def scalar_store(dst, value) -> None:
     call = "nki.isa.scalar_store"
+    releases.since(call, (0, 7))
     if not isinstance(value, NkiScalar):
         errors.fail(call, f"value: expected an NkiScalar, found {operands.describe(value)}")
+    value.usable(call)
     if _single_integer(call, "dst", dst).dtype is not value.dtype:
         errors.fail(call, f"dst: {dst.describe()}, expected the width of value, {value.dtype}")
     register_store(dst, value)

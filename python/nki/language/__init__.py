@@ -23,6 +23,7 @@ from ..tracer.dtypes import (
     uint8,
     uint16,
     uint32,
+    uint64,
 )
 from ..tracer.tensor import Tensor as NkiTensor
 from .composite import (
@@ -54,18 +55,17 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .device_loops import fori_loop, no_reorder, while_loop
 from .grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
 from .loops import (
     affine_range,
     dynamic_range,
-    fori_loop,
     num_programs,
     program_id,
     program_ndim,
     range_,
     sequential_range,
     static_range,
-    while_loop,
 )
 from .math import *  # noqa: F403
 from .memory import (
@@ -87,16 +87,6 @@ tensor = NkiTensor
 bool = bool_  # noqa: A001
 range = range_  # noqa: A001
 dtype = DType
-
-
-class no_reorder:  # noqa: N801
-    """A region that the compiler does not reorder. The trace always has the program's order."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *raised):
-        return False
 
 
 def __getattr__(name):

@@ -46,7 +46,10 @@ def zeros_like(x, dtype=None, buffer=None, name="") -> Tensor:
     return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def empty_like(x, dtype=None, buffer=None, name="") -> Tensor:
+def empty_like(x, dtype=None, buffer=None, name=""):
+    """Returns new storage of the geometry of a tensor, or since NKI 0.7 of a grid."""
+    if hasattr(x, "allocated_like"):
+        return x.allocated_like(dtype or x.dtype, buffer or x.buffer, name)
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 

@@ -13,11 +13,11 @@ from math import prod
 
 import numpy as np
 
-from ..tracer import errors
+from ..tracer import errors, releases
 from ..tracer.layout import HBM
 from ..tracer.tensor import Tensor
 from .creation import ndarray
-from .memory import region, sbuf
+from .memory import region
 
 
 def _sizes(call: str, operand: str, value, rank: int | None = None) -> tuple:
@@ -174,6 +174,9 @@ class NkiGrid:
 
 
 class NkiTileGrid(NkiGrid):
+    def allocated_like(self, dtype, buffer, name) -> NkiTileGrid:
+        return alloc_tiles(tile_shape=self.tile_shape, element_shape=self.element_shape, buffer=buffer, dtype=dtype, name=name)
+
     def _select(self, first, count, indexable):
         return NkiTileGrid(self._backing, self.tile_shape, first, count, indexable)
 
@@ -185,6 +188,10 @@ class NkiBlockGrid(NkiGrid):
 
     def _steps(self):
         return tuple(t * b for t, b in zip(self.tile_shape, self.block_shape))
+
+    def allocated_like(self, dtype, buffer, name) -> NkiBlockGrid:
+        return alloc_blocks(tile_shape=self.tile_shape, block_shape=self.block_shape, element_shape=self.element_shape,
+                            buffer=buffer, dtype=dtype, name=name)  # fmt: skip
 
     def _select(self, first, count, indexable):
         return NkiBlockGrid(self._backing, self.tile_shape, self.block_shape, first, count, indexable)
@@ -213,17 +220,20 @@ def _selection_of(call, source, tile_shape):
 
 
 def tiles(source, *, tile_shape=None) -> NkiTileGrid:
+    releases.since("nki.language.tiles", (0, 7))
     return NkiTileGrid(*_selection_of("nki.language.tiles", source, tile_shape))
 
 
 def blocks(source, *, tile_shape=None, block_shape) -> NkiBlockGrid:
     call = "nki.language.blocks"
+    releases.since(call, (0, 7))
     backing, tile, *selection = _selection_of(call, source, tile_shape)
     return NkiBlockGrid(backing, tile, _sizes(call, "block_shape", block_shape, len(tile)), *selection)
 
 
-def alloc_tiles(*, tile_shape, element_shape, buffer=sbuf, dtype, address=None, name="") -> NkiTileGrid:
+def alloc_tiles(*, tile_shape, element_shape, buffer, dtype, address=None, name="") -> NkiTileGrid:
     call = "nki.language.alloc_tiles"
+    releases.since(call, (0, 7))
     tile, shape = _sizes(call, "tile_shape", tile_shape), _sizes(call, "element_shape", element_shape)
     if not 2 <= len(tile) <= len(shape):
         errors.fail(call, f"tile_shape: {tile}, expected 2 to {len(shape)} dimensions for {shape}")
@@ -234,7 +244,7 @@ def alloc_tiles(*, tile_shape, element_shape, buffer=sbuf, dtype, address=None, 
     return NkiTileGrid(packed, tile, (0,) * len(shape), shape, (True,) * len(shape))
 
 
-def alloc_blocks(*, tile_shape, block_shape, element_shape, buffer=sbuf, dtype, address=None, name="") -> NkiBlockGrid:
+def alloc_blocks(*, tile_shape, block_shape, element_shape, buffer, dtype, address=None, name="") -> NkiBlockGrid:
     grid = alloc_tiles(
         tile_shape=tile_shape, element_shape=element_shape, buffer=buffer, dtype=dtype, address=address, name=name
     )

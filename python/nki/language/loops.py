@@ -1,14 +1,13 @@
-"""Loops and the launch grid.
+"""Python's loops and the launch grid.
 
 Loops that Python runs are unrolled, as in the language. The loops of nki.language leave marks in
-the trace. Loops over registers run, too, if the numbers in the registers are known.
+the trace. Loops of the device are in device_loops.py.
 """
 
 from __future__ import annotations
 
-from ..tracer import dtypes, errors, trace
+from ..tracer import errors, releases, trace
 from ..tracer import session as sessions
-from ..tracer.registers import NkiScalar, Register
 
 _KINDS = {"affine_range": "affine", "sequential_range": "sequential", "static_range": "static", "dynamic_range": "dynamic",
           "range": "static"}  # fmt: skip
@@ -63,16 +62,26 @@ def _loop(name, start, stop, step):
         errors.fail(call, f"expected whole numbers, found {start!r}, {stop!r}, {step!r}")
 
 
+def counted_loop(lower: int, upper: int, step: int) -> Loop:
+    """Returns the iterations of a loop that the device counts."""
+    return Loop("dynamic", range(lower, upper, step))
+
+
+def _deprecated_range(name, start, stop, step):
+    releases.deprecated(f"nki.language.{name}", (0, 7), "range")
+    return _loop(name, start, stop, step)
+
+
 def affine_range(start, stop=None, step=1, **unused):
-    return _loop("affine_range", start, stop, step)
+    return _deprecated_range("affine_range", start, stop, step)
 
 
 def sequential_range(start, stop=None, step=1, **unused):
-    return _loop("sequential_range", start, stop, step)
+    return _deprecated_range("sequential_range", start, stop, step)
 
 
 def static_range(start, stop=None, step=1, **unused):
-    return _loop("static_range", start, stop, step)
+    return _deprecated_range("static_range", start, stop, step)
 
 
 def range_(start, stop=None, step=1, **unused):
@@ -80,25 +89,10 @@ def range_(start, stop=None, step=1, **unused):
 
 
 def dynamic_range(start, stop=None, step=1, **unused):
+    call, instead = "nki.language.dynamic_range", "nki.language.fori_loop(lower, upper, body_fun)"
+    releases.removed(call, (0, 7), instead)
+    releases.deprecated(call, (0, 6), instead)
     return _loop("dynamic_range", start, stop, step)
-
-
-def fori_loop(lower, upper, body_fun, step=1):
-    """Calls the body with a register per iteration. It is of the kind of the bounds, or for numbers
-    of the kind of NKI 0.7.
-    """
-    for bound in (lower, upper):
-        if getattr(bound, "dtype", None) is dtypes.int64:
-            errors.fail("nki.language.fori_loop", "a bound is a scalar of 64 bits, expected 32")
-    plain = any(isinstance(bound, Register) and not isinstance(bound, NkiScalar) for bound in (lower, upper))
-    for i in _loop("dynamic_range", lower, upper, step):
-        body_fun(Register(i) if plain else NkiScalar(i))
-
-
-def while_loop(init, body_fun):
-    register = init
-    while register.require_number("nki.language.while_loop", "the condition"):
-        register = body_fun(register)
 
 
 # The launch grid

@@ -75,6 +75,7 @@ int64 = DType("int64", "i64", np.int64, "int")
 uint8 = DType("uint8", "u8", np.uint8, "int")
 uint16 = DType("uint16", "u16", np.uint16, "int")
 uint32 = DType("uint32", "u32", np.uint32, "int")
+uint64 = DType("uint64", "u64", np.uint64, "int")
 float16 = DType("float16", "fp16", np.float16, "float", 10, 15)
 float32 = DType("float32", "fp32", np.float32, "float", 23, 127)
 bfloat16 = DType("bfloat16", "bf16", np.uint16, "float", 7, 127)
@@ -88,7 +89,7 @@ float8_e5m2_x4 = DType("float8_e5m2_x4", "mxfp8e5x4", np.uint32, "packed")
 float4_e2m1fn_x4 = DType("float4_e2m1fn_x4", "mxfp4x4", np.uint16, "packed")
 
 ALL = (
-    bool_, int8, int16, int32, int64, uint8, uint16, uint32, float16, float32, bfloat16, tfloat32, float8_e4m3,
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, bfloat16, tfloat32, float8_e4m3,
     float8_e4m3fn, float8_e5m2, float8_e8m0fnu, float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4,
 )  # fmt: skip
 PACKED_ELEMENT = {float8_e4m3fn_x4: float8_e4m3fn, float8_e5m2_x4: float8_e5m2}
@@ -96,12 +97,12 @@ PACKED_ELEMENT = {float8_e4m3fn_x4: float8_e4m3fn, float8_e5m2_x4: float8_e5m2}
 # Short names for command lines.
 _ALIASES = {
     "bf16": bfloat16, "fp16": float16, "fp32": float32, "tf32": tfloat32, "i8": int8, "i16": int16, "i32": int32,
-    "i64": int64, "u8": uint8, "u16": uint16, "u32": uint32, "fp8": float8_e4m3, "fp8e4": float8_e4m3,
+    "i64": int64, "u8": uint8, "u16": uint16, "u32": uint32, "u64": uint64, "fp8": float8_e4m3, "fp8e4": float8_e4m3,
     "fp8e5": float8_e5m2, "fp8e4fn": float8_e4m3fn, "bool_": bool_, "float8e4": float8_e4m3,
     "float8e5": float8_e5m2,
 }  # fmt: skip
 _NAMES = {**{str(d): d for d in ALL}, **_ALIASES}
-_NUMPY = {np.dtype(d.raw): d for d in (int8, int16, int32, int64, uint8, uint16, uint32, float16, float32)}
+_NUMPY = {np.dtype(d.raw): d for d in (int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32)}
 _NUMPY[np.dtype(bool)] = bool_
 
 

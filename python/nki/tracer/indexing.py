@@ -14,7 +14,7 @@ import numpy as np
 from . import dtypes, errors
 from .dtypes import find
 from .layout import HBM, SBUF, row_major
-from .registers import Register
+from .registers import NkiScalar, Register
 
 _FULL = slice(None)
 
@@ -136,6 +136,8 @@ def _dynamic_index(tensor, dynamic, register, stride, limit, vector=False):
 
     if dynamic is not None or tensor.dynamic is not None:
         _fail(tensor, "more than one run-time index")
+    if isinstance(register, NkiScalar):
+        register.usable("tensor[...]")
     if isinstance(register, Tensor):
         return Dynamic(register, None, stride, limit, vector)
     if tensor.memory != HBM and getattr(register, "dtype", None) is dtypes.int64:

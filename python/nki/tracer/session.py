@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from . import bodies, releases
 from . import device as devices
 from . import carried, dtypes, errors, location, overlaps, perturbation, races, values
 from .layout import HBM, PSUM, SBUF, Layout
@@ -34,6 +35,7 @@ class Session:
         values      whether NumPy computes the numbers; otherwise only shapes are known
         grid        the launch grid, () for none; `program` is this core's position in it
         dialect     "nki" or "neuronxcc"
+        release     the `releases.Release` whose rules hold
         state       data that engines keep between instructions, by name (accumulator registers)
     """
 
@@ -45,6 +47,8 @@ class Session:
         self.grid = grid
         self.program = (0,) * len(grid)
         self.dialect = dialect
+        self.release = releases.of_device(device.name)
+        self.bodies = bodies.Bodies()
         self.random = np.random.default_rng(seed)
         self.state: dict = {}
         # The `cores.Group` that runs all programs of the grid. None: this program runs alone.
@@ -73,6 +77,7 @@ class Session:
         other = Session(
             self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds
         )
+        other.release = self.release
         other.program = tuple(int(i) for i in np.unravel_index(index, self.grid))
         other.group = self.group
         return other
@@ -110,6 +115,7 @@ class Session:
         user's files.
         """
         storage = Storage(self, name, HBM, dtype, shape)
+        storage.body = None  # constants are part of the compiled kernel, wherever they are first used
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
             storage.materialize(np.array(raw, copy=True))  # the caller keeps its numbers
@@ -204,6 +210,8 @@ class Session:
                     attributes += _indirect_attribute(engine, operands, views)
                 operands, views = _with_indices(operands, views)
                 break
+        if self.bodies.any_begun:
+            self.bodies.follow(name, attributes, views)
         trace = self.trace
         trace.instruction(trace.operation(name, engine, operands, attributes), views)
         self._is_exact = perturbation.active is not None and perturbation.is_exact(name, attributes)

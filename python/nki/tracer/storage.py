@@ -25,6 +25,7 @@ from .layout import HBM, Layout, row_major
 class Storage:
     __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
                  "high", "started", "filled", "times", "address", "last_sum", "_root", "_aliases", "kind", "layout", "partition", "buffer",
+                 "body",
                  "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
@@ -40,6 +41,7 @@ class Storage:
         self._aliases = None
         self.kind = -1
         self.partition = 0
+        self.body = session.bodies.innermost  # the body of a loop of the device that makes the tensor
         self.buffer = None  # the dialect's object for the memory, if it has several kinds
         self.data = self.written = None  # uint8 arrays; only in the root
         # The range of written bytes if values are not computed. Only in the root.

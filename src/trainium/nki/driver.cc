@@ -182,7 +182,7 @@ std::string launch_text(const tile::Program& program, const Description& descrip
 // and trn3, and a launch on another number is an error (nki.jit, SDK 2.32). The devices of the
 // legacy dialect have one core.
 std::string runtime_cores(const Description& description) {
-  if (description.dialect == Dialect::kNeuronxcc) return "";
+  if (description.release.dialect == Dialect::kNeuronxcc) return "";
   return fmt::format(
       "    # The runtime's cores have to be the launch's; trn2 and trn3 start with 2.\n"
       "    os.environ.setdefault(\"NEURON_LOGICAL_NC_CONFIG\", \"{}\")\n",
@@ -203,13 +203,13 @@ std::string torch_driver(const tile::Program& program, const Description& descri
                      random_inputs(inputs, "torch.randn({})", "to(torch.{})"),
                      launch_text(program, description), tolerance, imports,
                      runtime_cores(description),
-                     description.dialect == Dialect::kNki ? "    import os\n" : "");
+                     description.release.dialect == Dialect::kNki ? "    import os\n" : "");
 }
 
 // Returns the imports of NumPy's functions, and definitions of the functions that NumPy lacks.
 std::string numpy_functions(const Description& description, bool bf16, bool timed) {
   std::string text = timed ? "import sys\nimport time\n\n" : "import sys\n\n";
-  if (timed && description.dialect == Dialect::kNki) text = "import os\n" + text;
+  if (timed && description.release.dialect == Dialect::kNki) text = "import os\n" + text;
   if (bf16) text += "import ml_dtypes\n";
   text += "import numpy as np\n";
   for (const std::string& function : description.functions) {
@@ -227,7 +227,7 @@ std::string numpy_functions(const Description& description, bool bf16, bool time
 std::string numpy_call(const tile::Program& program, const Description& description,
                        Driver driver) {
   const std::string kernel = launch_text(program, description);
-  const bool legacy = description.dialect == Dialect::kNeuronxcc;
+  const bool legacy = description.release.dialect == Dialect::kNeuronxcc;
   if (driver == Driver::kNumpy) {
     return fmt::format(fmt::runtime(legacy ? "nki.baremetal({})(*inputs)" : "{}(*inputs)"), kernel);
   }

@@ -33,12 +33,13 @@ class Emitter {
         description_(description),
         counts_(tile::count(program)),
         e_(program, description),
-        statements_(program, e_, description.dialect),
+        statements_(program, e_, description.release.dialect),
         // The source releases buffers by name only if the names would otherwise hold more SBUF than
         // the device has. Most sources therefore have no such lines.
-        releases_(
-            description.dialect == Dialect::kNki && description.sbuf_bytes_per_partition > 0 &&
-            held_sbuf_bytes(program, e_.names().buffers) > description.sbuf_bytes_per_partition),
+        releases_(description.release.dialect == Dialect::kNki &&
+                  description.sbuf_bytes_per_partition > 0 &&
+                  held_sbuf_bytes(program, e_.names().buffers) >
+                      description.sbuf_bytes_per_partition),
         holds_sums_(program.buffers.size()) {
     mark_sum_buffers(program.body);
   }
@@ -53,7 +54,7 @@ class Emitter {
   }
 
  private:
-  bool legacy() const { return description_.dialect == Dialect::kNeuronxcc; }
+  bool legacy() const { return description_.release.dialect == Dialect::kNeuronxcc; }
   std::string name(BufferId id) const { return e_.names().buffers[static_cast<size_t>(id)]; }
 
   template <typename Function>
@@ -80,8 +81,10 @@ class Emitter {
         "first dimension of a buffer is the partition. A buffer declared in a loop is new in every "
         "iteration; how many copies rotate is up to the compiler (`rotates: n`: what neuronmm "
         "assumes). " +
-        std::string(legacy() ? "The legacy dialect of NKI, Neuron SDK up to 2.28."
-                             : "NKI 0.6, Neuron SDK 2.32."));
+        (legacy()
+             ? fmt::format("The legacy dialect of NKI, Neuron SDK {}.", description_.release.sdk)
+             : fmt::format("NKI {}, Neuron SDK {}.", description_.release.nki,
+                           description_.release.sdk)));
     if (releases_) {
       out.line();
       out.paragraph(
@@ -360,7 +363,7 @@ Result<std::string> emit(const Program& program, const Description& description)
   NMM_TRY(tile::check_structure(program));
   NMM_TRY(check_description(program, description));
   const Program folded = fold_single_trips(program);
-  if (description.dialect == Dialect::kNki) return Emitter(folded, description).module();
+  if (description.release.dialect == Dialect::kNki) return Emitter(folded, description).module();
   if (description.cores > 1) {
     return fail("{}: rows are split over cores in the dialect nki alone", program.name);
   }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "trainium/nki/dialect.h"
+#include "trainium/nki/release.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::nki {
@@ -48,7 +48,7 @@ struct Description {
   // The SBUF that the device has for a program. If the buffers that names hold would need more, the
   // source sets names to None to let buffers go. With 0 it never does.
   int64_t sbuf_bytes_per_partition = 0;
-  Dialect dialect = Dialect::kNki;
+  Release release = kNewestRelease;
   // The cores that a launch takes. The program's outermost loop says what each core does.
   int64_t cores = 1;
 };

@@ -240,7 +240,7 @@ std::string Expressions::slice(const Access& access, size_t dimension) {
 }
 
 std::string Expressions::access(const Access& access) {
-  const bool legacy = description_.dialect == Dialect::kNeuronxcc;
+  const bool legacy = description_.release.dialect == Dialect::kNeuronxcc;
   if (legacy && program_.buffer(access.buffer).row_tiles) return row_tiles(access);
   std::string slices;
   bool whole = true;

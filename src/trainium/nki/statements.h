@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "trainium/nki/dialect.h"
 #include "trainium/nki/expressions.h"
 #include "trainium/nki/python_text.h"
+#include "trainium/nki/release.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::nki {

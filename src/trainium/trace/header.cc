@@ -354,6 +354,8 @@ Result<Header> parse_header(std::string_view text, const std::string& source) {
   NMM_TRY(read_rotates(fields, header));
   NMM_TRY(read_grid(fields, header));
   NMM_ASSIGN(header.model_flops, fields.number("model_flops"));
+  NMM_ASSIGN(const auto alloc_fallback, fields.boolean("alloc_fallback"));
+  header.alloc_fallback = alloc_fallback.value_or(false);
   NMM_TRY(check_references(header, fields.source()));
   return header;
 }

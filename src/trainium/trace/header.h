@@ -104,6 +104,8 @@ struct Header {
   // Cores that a kernel of the new dialect was launched on; the trace is that of one core.
   int64_t cores = 1;
   std::optional<double> model_flops;
+  // Whether a kernel that overflows SBUF goes to another allocator, as in NKI 0.7 by default.
+  bool alloc_fallback = false;
   std::vector<std::string> notes;  // The tracer's notes for the reader of a report.
   // How many copies of a buffer rotate, by the buffer's name, if the kernel states it, as emitted
   // kernels do. Such a kernel is timed in its own order with these copies.

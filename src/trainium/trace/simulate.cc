@@ -60,8 +60,12 @@ Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
   peak.tensors = describe(file.header(), contents, live, bank);
   // Only the compiler of the legacy dialect spills, and nothing spills from PSUM.
   if (peak.bytes > peak.capacity && (psum || !file.header().legacy())) {
-    return fail("{}: {} needs {} bytes per partition at once, {} has {}: {}", file.name(),
-                psum ? "PSUM" : "SBUF", peak.bytes, device.name, peak.capacity, peak.tensors);
+    constexpr std::string_view kFallback =
+        "; NKI 0.7 leaves such a kernel to the allocator of neuronx-cc (nki_alloc_fallback), whose "
+        "result is not known here";
+    return fail("{}: {} needs {} bytes per partition at once, {} has {}: {}{}", file.name(),
+                psum ? "PSUM" : "SBUF", peak.bytes, device.name, peak.capacity, peak.tensors,
+                !psum && file.header().alloc_fallback ? kFallback : "");
   }
   return peak;
 }
@@ -149,6 +153,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
   out.compulsory_bytes = compulsory_bytes(file.header(), contents.accesses);
   out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes, core.dma().engine_time());
   out.lines = ranked(source.stalls());
+  out.classes = source.work().classes(file.header());
   out.notes = file.header().notes;
   const std::vector<std::string>& overlaps = source.memory().overlaps();
   out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());

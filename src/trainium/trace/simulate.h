@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "trainium/simulator/device_spec.h"
 #include "trainium/simulator/timing.h"
+#include "trainium/trace/class_work.h"
 #include "trainium/trace/file.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
@@ -51,6 +52,7 @@ struct TraceTiming {
   // The kernel's fixed cost, which is part of the latency and larger for a launch on several cores.
   double fixed_ns = 0;
   MemoryPeak sbuf, psum;
+  std::vector<ClassWork> classes;  // The work by instruction name and engine.
   // Bytes of all inputs and outputs, each moved once. If a kernel moves only a part of one, that
   // part counts.
   int64_t compulsory_bytes = 0;

@@ -21,6 +21,7 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
       memory_(file, contents, device, buffer_limits, spilling == nullptr),
       spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
+      work_(header_.operations.size()),
       predecessors_(device) {
   for (const Operation& operation : header_.operations) {
     const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
@@ -182,6 +183,7 @@ void TraceSource::count_bytes(simulator::Summary& summary) const {
 
 void TraceSource::ran(const Run& run) {
   const bool transfer = run.unit == Unit::kDma;
+  work_.add(cursor_.subject(), run);
   stalls_.record(index_, cursor_.source(), run, transfer ? wait_of_transfer(run) : wait_of(run));
   if (transfer) {
     predecessors_.transfer(index_, run);

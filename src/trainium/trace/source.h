@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "trainium/simulator/core.h"
+#include "trainium/trace/class_work.h"
 #include "trainium/trace/contents.h"
 #include "trainium/trace/price_cache.h"
 #include "trainium/trace/spilling.h"
@@ -45,6 +46,7 @@ class TraceSource {
   const std::string& target() const;
 
   const StallLog& stalls() const { return stalls_; }
+  const WorkByOperation& work() const { return work_; }
   const TensorMemory& memory() const { return memory_; }
 
  private:
@@ -85,6 +87,7 @@ class TraceSource {
   SpillingMemory* spilling_;
   std::vector<SpillingMemory::Visit> visits_;
   StallLog stalls_;
+  WorkByOperation work_;
   Predecessors predecessors_;
   std::unordered_map<uint64_t, std::string> labels_;  // By operation and source line.
   // By operation: the operand that the Tensor engine holds. An index after the last operand means

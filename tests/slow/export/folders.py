@@ -52,7 +52,7 @@ FORMS = {
     "mixed": [*TEXT, "mixed", "--allocate", "predicted"],
 }
 PACKAGES = {
-    "vllm-neuron": {"vllm": "0.24.0", "vllm-neuron": "0.24.0.1.1.0", "nki": "0.6.1"},
+    "vllm-neuron": {"vllm": "0.29.0", "vllm-neuron": "0.29.0.1.2.0", "nki": "0.7.0"},
     "nxdi": {"neuronx-distributed-inference": "0.8.1"},
 }
 SIDES = {"vllm-neuron": "vllm_side", "nxdi": "nxdi_side"}
@@ -141,7 +141,7 @@ def check_all_steps(target):
     note = WORK / "kernel_calls"
     flags = ["--assume-device", "--runs", 2, "--dense", WORK / "llama"]
     # Variables that an earlier attempt left in the shell must not decide what a step measures.
-    left = {"VLLM_NEURON_CPU_COMPILE": "1", "NXD_CPU_MODE": "1", "NEURONMM_KERNELS": "/nowhere"}
+    left = {"VLLM_NEURON_CPU_COMPILE": "1", "NXD_CPU_MODE": "1", "NEURONMM_KERNELS": "/nowhere", "VLLM_NEURON_BACKEND": "xla"}
     report = check(folder, target, *flags, STUB_DEVICE="1", STUB_KERNEL_NOTE=str(note), **left)
     results = {name: step["result"] for name, step in report["steps"].items()}
     vllm = target == "vllm-neuron"

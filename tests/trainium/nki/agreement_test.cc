@@ -48,17 +48,17 @@ struct Case {
   KernelShape shape;
   kernels::Tiling tiling;
   KernelOptions options;
-  std::string device, dialect, source;
+  std::string device, sdk, source;
 
   std::string text() const {
     std::string tiles;
     for (const auto& [name, value] : tiling.values()) {
       tiles += fmt::format("{}{}={}", tiles.empty() ? " --tiling " : ",", name, value);
     }
-    return fmt::format("{} --shape {}{} --dtype {} --accumulate {}{} --device {} --dialect {}",
+    return fmt::format("{} --shape {}{} --dtype {} --accumulate {}{} --device {} --sdk {}",
                        kernel->name, shape_sizes(*kernel, shape), tiles, dtype(options.dtype),
                        dtype(options.accumulate),
-                       options.left == Layout::kNatural ? " --left natural" : "", device, dialect);
+                       options.left == Layout::kNatural ? " --left natural" : "", device, sdk);
   }
   static std::string_view dtype(DType dtype) { return dtype == DType::kF32 ? "fp32" : "bf16"; }
 
@@ -121,7 +121,7 @@ class NkiAgreement : public testing::Test {
               .tiling = kernels::tiling_of(kernel, {}).value(),
               .options = options,
               .device = fmt::format("trn{}", uniform(1, 3)),
-              .dialect = uniform(0, 1) == 0 ? "nki" : "neuronxcc",
+              .sdk = uniform(0, 1) == 0 ? "2.33" : "2.28",
               .source = (folder_ / fmt::format("kernel{}.py", sources_++)).string()};
     kernels::reduce_pivots(kernel, made.shape);
     for (const kernels::TilingParameter& parameter : kernel.tiling) {
@@ -247,7 +247,7 @@ TEST_F(NkiAgreement, ANearlyFullSbufIsNotCountedTwice) {
                   .tiling = tiling.value(),
                   .options = {},
                   .device = "trn1",
-                  .dialect = "nki",
+                  .sdk = "2.33",
                   .source = (folder_ / "full.py").string()};
   emit(made);
   EXPECT_NE(apps::read(made.source).find("strip_sums = None\n"), std::string::npos);

@@ -197,7 +197,7 @@ TEST(Emitter, NamesDoNotHideOneAnother) {
 // In the legacy dialect, results are assigned, loops have kinds, and no size depends on a loop.
 TEST(Emitter, TheLegacyDialectPeelsRaggedEnds) {
   Description description = describe(500, 640);
-  description.dialect = Dialect::kNeuronxcc;
+  description.release = newest_release("trn1");
   const std::string text = source(copy_program(500, 640, 256), description);
   expect_lines(text, {"import neuronxcc.nki as nki", "import neuronxcc.nki.isa as nisa",
                       "    assert tuple(x.shape) == (M, N)",
@@ -242,7 +242,7 @@ TEST(Emitter, TheLegacyDialectRefusesTwoSumsInOneInstance) {
   const Program program = b.finish();
   EXPECT_TRUE(emit(program, {}).ok());
   Description description;
-  description.dialect = Dialect::kNeuronxcc;
+  description.release = newest_release("trn1");
   const Result<std::string> legacy = emit(program, description);
   ASSERT_FALSE(legacy.ok());
   EXPECT_NE(legacy.error().message.find("psum holds more than one sum"), std::string::npos);
@@ -273,7 +273,7 @@ TEST(Emitter, RowTilesAreAPermutedViewOrIndexGrids) {
   expect_lines(text,
                {"    x_tiles = x[0:512, :].reshape((4, P, N)).permute((1, 0, 2))",
                 "        nisa.dma_copy(dst=block, src=x_tiles[:, nl.ds(m * (BM // P), 2), :])"});
-  description.dialect = Dialect::kNeuronxcc;
+  description.release = newest_release("trn1");
   const std::string legacy = source(row_tiles_program(), description);
   expect_without(legacy, "x_tiles");
   expect_lines(legacy, {"            x[(nl.arange(2)[None, :, None] + m * (BM // P)) * P + "
@@ -296,20 +296,39 @@ TEST(Emitter, AMatmulThatAlwaysAddsSaysSo) {
   EXPECT_NE(text.find("accumulate=False"), text.npos);
   EXPECT_NE(text.find("accumulate=True"), text.npos);
   Description description;
-  description.dialect = Dialect::kNeuronxcc;
+  description.release = newest_release("trn1");
   const std::string legacy = source(program, description);
   EXPECT_NE(legacy.find("psum[...] += "), legacy.npos);
 }
 
-TEST(Dialects, EveryDeviceHasADialectThatFits) {
-  EXPECT_EQ(dialect_for("trn1"), Dialect::kNeuronxcc);
-  EXPECT_EQ(dialect_for("trn2"), Dialect::kNki);
-  EXPECT_EQ(dialect_for("trn3"), Dialect::kNki);
-  for (const char* device : {"trn1", "trn2", "trn3"}) {
-    const Dialect fits = dialect_for(device);
-    EXPECT_EQ(why_unsuited(fits, device), "");
-    const Dialect other = fits == Dialect::kNki ? Dialect::kNeuronxcc : Dialect::kNki;
-    EXPECT_NE(why_unsuited(other, device).find(device), std::string::npos);
+TEST(Releases, EveryDeviceHasOneThatFits) {
+  EXPECT_EQ(newest_release("trn1").sdk, "2.28");
+  EXPECT_EQ(newest_release("trn1").dialect, Dialect::kNeuronxcc);
+  for (const char* device : {"trn2", "trn3"}) {
+    EXPECT_EQ(newest_release(device).sdk, "2.33");
+    EXPECT_EQ(newest_release(device).dialect, Dialect::kNki);
+  }
+  for (const std::string& name : release_names()) {
+    const Release release = find_release(name).value();
+    EXPECT_EQ(release.sdk, name);
+    EXPECT_EQ(release.dialect, name < "2.29" ? Dialect::kNeuronxcc : Dialect::kNki) << name;
+    for (const char* device : {"trn1", "trn2", "trn3"}) {
+      const bool fits = release.dialect == newest_release(device).dialect;
+      EXPECT_EQ(why_unsuited(release, device).find(device) == std::string::npos, fits) << name;
+    }
+  }
+  EXPECT_FALSE(find_release("2.3"));
+}
+
+// The head of the source names the release that it is written for.
+TEST(Releases, TheSourceNamesItsRelease) {
+  Description description = describe(512, 640);
+  const Program program = copy_program(512, 640, 256);
+  for (const std::string& name : release_names()) {
+    description.release = find_release(name).value();
+    const std::string text = source(program, description);
+    EXPECT_NE(text.find(name), text.npos) << text;
+    EXPECT_EQ(text.find("affine_range") == text.npos, name >= "2.29") << text;
   }
 }
 

@@ -84,8 +84,8 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
       tiles += fmt::format("{}{}={}", tiles.empty() ? " --tiling " : ",", name, value);
     }
     const std::string settings =
-        fmt::format("{} --shape {}{} --device {} --dialect {}", kernel.name,
-                    shape_sizes(kernel, shape), tiles, device.name, dialect);
+        fmt::format("{} --shape {}{} --device {} --sdk {}", kernel.name, shape_sizes(kernel, shape),
+                    tiles, device.name, dialect == "nki" ? "2.33" : "2.28");
     SCOPED_TRACE("neuronmm emit " + settings);
     // Python imports a file once, so each kernel has a name of its own.
     static int sources = 0;

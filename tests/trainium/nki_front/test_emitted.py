@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import harness
+from nki.tracer import releases
 
 _PROGRAM = os.environ.get("NEURONMM_PROGRAM")
 _GATED = "(silu({0}) * ({1})) @ {2}"
@@ -49,6 +50,7 @@ _CASES = (
     ("pivoted_mlp_in", "130,384,128,512", _GATED.format(f"{_TG} @ w_gate", f"{_TU} @ w_up", "w_down")),
 )  # fmt: skip
 _DIALECTS = {"nki": "trn2", "neuronxcc": "trn1"}
+_SDKS = {"nki": "2.33", "neuronxcc": "2.28"}
 _BYTES = {"bf16": 2, "fp32": 4}
 
 
@@ -78,6 +80,18 @@ class Emitted(harness.Folder):
         self.assertGreater(len(named), 20)
         self.assertEqual(set(re.findall(r"(?m)^(\w+) +[MKrNs](?:,\w)+ ", listed)), named)
 
+    def test_the_program_knows_the_same_releases(self):
+        done = subprocess.run([_PROGRAM, "nki", "kernel.py:kernel", "--sdk", "none"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(re.findall(r"\b\d\.\d+\b", done.stderr.partition("found")[0]), list(releases.RELEASES))
+
+    def test_a_kernel_follows_the_rules_of_its_release(self):
+        for sdk in ("2.28", "2.29", "2.33"):
+            _, given = self.emitted("xuv", "130,256,96,300", ("--sdk", sdk, "--device", "trn2"))
+            done = self.run_here("kernel.py:xuv", *given, "--sdk", sdk)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("deprecated", done.stdout)
+
     def test_values_and_counts(self):
         for kernel, settings, reference in _CASES:
             for dialect, device in _DIALECTS.items():
@@ -85,7 +99,7 @@ class Emitted(harness.Folder):
                     self._check(kernel, *settings.split(), reference=reference, dialect=dialect, device=device)
 
     def _check(self, kernel, shape, *options, reference, dialect, device):
-        text, given = self.emitted(kernel, shape, ("--dialect", dialect, "--device", device, *options))
+        text, given = self.emitted(kernel, shape, ("--sdk", _SDKS[dialect], "--device", device, *options))
         self.assertEqual("neuronxcc" in text, dialect == "neuronxcc")
         done = self.run_here(
             f"kernel.py:{kernel}", *given, "--device", device, "--ref", reference, "--tolerance", "0.02", "--trace", "t.trace"
@@ -116,7 +130,7 @@ class Emitted(harness.Folder):
         ):
             with self.subTest(driver=driver, dialect=dialect, kernel=kernel):
                 # The kernel is in fp32 because NumPy has no bfloat16.
-                options = ("--dialect", dialect, "--device", _DIALECTS[dialect], "--dtype", "fp32", "--driver", driver)
+                options = ("--sdk", _SDKS[dialect], "--device", _DIALECTS[dialect], "--dtype", "fp32", "--driver", driver)
                 self.emitted(kernel, "130,256,96,300", options)
                 self._run_driver(warm_up=0, iterations=1)
 

@@ -159,8 +159,7 @@ class Wrong(harness.Folder):
         body = """
             r = nisa.register_alloc()
             nisa.register_load(r, x[0:1, 0:1])
-            for i in nl.dynamic_range(r):  # here
-                pass
+            nl.fori_loop(0, r, lambda i: None)  # here
         """
         self.check(body, "run with --values")
 

@@ -264,6 +264,12 @@ TEST(Simulate, TheErrorOfAnSbufOverflowNamesTensorsAndLines) {
   EXPECT_EQ(timing_of(k.w, kTrn2).error().message,
             "k.trace: SBUF needs 229376 bytes per partition at once, trn2 has 212992: big 192 KiB "
             "(3 tensors, kernel.py:20), other 32 KiB (kernel.py:22)");
+  k.w.header()["alloc_fallback"] = true;
+  EXPECT_NE(timing_of(k.w, kTrn2)
+                .error()
+                .message.find(
+                    "(kernel.py:22); NKI 0.7 leaves such a kernel to the allocator of neuronx-cc"),
+            std::string::npos);
 }
 
 // A legacy kernel adds to sums of 256 KiB per partition twice in turn, in blocks of 2 KiB. As many

@@ -9,22 +9,22 @@ import pathlib
 
 
 class FusedMLP:
-    """Computes y = (silu(x·U·V) * (x·U·V))·U·V in one kernel. The kernel runs on one core of a
-    pair.
+    """Computes y = (silu(x·U·V) * (x·U·V))·U·V in one kernel. The two cores of a pair split its
+    rows, because the graph around it has logical cores of two (LNC 2).
     """
 
-    def __init__(self, rows, kernel):
+    def __init__(self, rows, cores, kernel):
         from libtorch_neuronx_lite.nki.nki_hop import wrap_nki
 
-        self.rows, self.run = rows, wrap_nki(kernel)[1]  # wrap_nki(kernel[1]) would lose the grid
+        self.rows, self.run = rows, wrap_nki(kernel)[cores]  # wrap_nki(kernel[2]) would lose the grid
 
 
 @functools.cache
-def kernel_at(path, function, rows):
+def kernel_at(path, function, rows, cores):
     spec = importlib.util.spec_from_file_location(f"neuronmm_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return FusedMLP(rows, getattr(module, function))
+    return FusedMLP(rows, cores, getattr(module, function))
 
 
 def kernel_of(folder, mlp):
@@ -35,5 +35,6 @@ def kernel_of(folder, mlp):
     sizes = {"K": mlp.gate_v_proj.in_features, "r": ranks.pop(), "N": mlp.gate_u_proj.out_features}
     for entry in json.loads((pathlib.Path(folder) / "kernels.json").read_text()):
         if entry["use"] == "prefill" and sizes.items() <= entry["shape"].items():
-            return kernel_at(pathlib.Path(folder) / entry["file"], entry["function"], entry["shape"]["M"])
+            path = pathlib.Path(folder) / entry["file"]
+            return kernel_at(path, entry["function"], entry["shape"]["M"], entry["cores"])
     return None

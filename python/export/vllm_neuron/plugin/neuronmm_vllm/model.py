@@ -13,12 +13,13 @@ from safetensors import safe_open
 from .kernels import kernel_of
 from .neuronmm_mlp import FORMS, LowRankMLP, smaller_mlps
 
+# The packages export the classes. Their modules have other names in forks of the plugin.
 # Mistral's layers are Llama's. `neuronmm export` refuses models with features that the plugin lacks
 # (a sliding window, biases, tied embeddings in Qwen3).
 DENSE_CLASSES = {
-    "neuronmm_llama": ("vllm_neuron.model.llama3.model", "LlamaForCausalLM"),
-    "neuronmm_mistral": ("vllm_neuron.model.llama3.model", "LlamaForCausalLM"),
-    "neuronmm_qwen3": ("vllm_neuron.model.qwen3.model", "Qwen3ForCausalLM"),
+    "neuronmm_llama": ("vllm_neuron.model.llama3", "LlamaForCausalLM"),
+    "neuronmm_mistral": ("vllm_neuron.model.llama3", "LlamaForCausalLM"),
+    "neuronmm_qwen3": ("vllm_neuron.model.qwen3", "Qwen3ForCausalLM"),
 }
 
 

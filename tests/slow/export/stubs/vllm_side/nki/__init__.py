@@ -7,6 +7,19 @@ tests/trainium/nki checks that the kernel computes this formula.
 import numpy as np
 
 
+class Kernel:
+    """A jitted function, launched on one core or with brackets on two."""
+
+    def __init__(self, function, check_shapes):
+        self.__name__, self.check_shapes = function.__name__, check_shapes
+        self.cores = 1
+
+    def __getitem__(self, cores):
+        launched = Kernel(self, self.check_shapes)
+        launched.cores = cores
+        return launched
+
+
 def jit(kernel):
     arguments = kernel.__code__.co_varnames[: kernel.__code__.co_argcount]
 
@@ -17,12 +30,12 @@ def jit(kernel):
         for name, tensor in zip(arguments, tensors, strict=True):
             assert tuple(tensor.shape) == tuple(sizes[letter] for letter in wanted[name]), (name, tensor.shape)
 
-    kernel.check_shapes = check_shapes
-    return kernel
+    return Kernel(kernel, check_shapes)
 
 
 def simulate(kernel):
     def run(*operands):
+        assert kernel.cores == 2, "the kernel splits its rows over two cores"
         kernel.check_shapes(*operands)
         rounded = lambda values: values.astype(operands[0].dtype).astype(np.float32)
         x, *factors = (operand.astype(np.float32) for operand in operands)

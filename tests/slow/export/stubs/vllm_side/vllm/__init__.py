@@ -1,7 +1,7 @@
 """A stub of vLLM and of the runner of its Neuron plugin.
 
-Names, parameters and the order of calls are those of the public documentation (vLLM 0.24, Neuron
-SDK 2.32). The code was written for these tests. It runs one request at a time, greedily and without
+Names, parameters and the order of calls are those of the public documentation (vLLM 0.29, Neuron
+SDK 2.33). The code was written for these tests. It runs one request at a time, greedily and without
 a KV cache.
 """
 
@@ -73,6 +73,7 @@ class NeuronConfig:
 
 
 def check_modes():
+    assert os.environ.get("VLLM_NEURON_BACKEND", "neuron") in ("neuron", "neuron_native"), "the XLA route is deprecated"
     on = [name for name in ("VLLM_NEURON_CPU_MODE", "VLLM_NEURON_CPU_COMPILE") if os.environ.get(name) == "1"]
     if len(on) == 2:
         raise RuntimeError(f"{' and '.join(on)} are not compatible with each other")

@@ -14,7 +14,7 @@ calls = []
 def wrap_nki(kernel):
     class Caller:
         def __getitem__(self, grid):
-            assert kernel.__name__ == "mlp" and grid == 1, (kernel, grid)
+            assert kernel.__name__ == "mlp" and grid == 2, (kernel, grid)
             return self.run
 
         @staticmethod

@@ -1,0 +1,1 @@
+from .model_bf16 import Qwen3ForCausalLM as Qwen3ForCausalLM

@@ -1,0 +1,29 @@
+"""Instructions that check the names which a kernel gives them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from ..tracer import session as sessions
+
+
+def with_checked_name(function):
+    """Returns an instruction's function that accepts each name once in the body of a loop of the
+    device. A function without the parameter `name` is returned as it is.
+    """
+    if not inspect.isfunction(function) or "name" not in function.__code__.co_varnames[: _arguments_of(function)]:
+        return function
+
+    @functools.wraps(function)
+    def checked_call(*args, **kwargs):
+        name = kwargs.get("name")
+        if name is not None and sessions.current is not None:
+            sessions.current.bodies.check_name(f"nki.isa.{function.__name__}", name)
+        return function(*args, **kwargs)
+
+    return checked_call
+
+
+def _arguments_of(function):
+    return function.__code__.co_argcount + function.__code__.co_kwonlyargcount
