@@ -217,6 +217,21 @@ class Refused(Checked):
         found = self.run_kernel(body.format(partition=0, byte=32), *argument, status=1)
         self.assertIn("'b' of kernel.py:10 has overwritten 256 of its 512 elements", found)
 
+    def test_a_copy_may_read_bytes_of_an_older_tensor_that_it_never_wrote(self):
+        body = """
+    def kernel(x):
+        old = nl.ndarray((32, 16), x.dtype, address=(0, 0))
+        nisa.dma_copy(old, x)
+        new = nl.ndarray((32, 16), x.dtype, address=(0, 0))
+        nisa.dma_copy(new[0:32, 0:8], x[0:32, 0:8])
+        whole = nl.ndarray((32, 16), x.dtype)
+        nisa.tensor_copy(whole, new)
+        out = nl.ndarray((32, 8), x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, whole[0:32, 0:8])
+        return out
+"""
+        self.run_kernel(body, "--arg", "x=fp32[32,16]", "--ref", "x[:, :8]")
+
 
 _CORES = """
     def kernel(x):
