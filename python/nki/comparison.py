@@ -52,6 +52,23 @@ def distance(found: np.ndarray, reference: np.ndarray) -> float:
     return max(_rms(error) / rms, float(blocks.max()), float(elements.max()))
 
 
+def drift(found: np.ndarray, reference: np.ndarray) -> float:
+    """Returns the part of a result's error that all its elements have in common: a wrong scale, or a
+    number that is added to all, relative to the RMS of the reference.
+
+    Roundings go up and down, so that little of them remains here. A scale that is wrong by 2 % stands
+    out although the roundings move single elements further.
+    """
+    found, reference = _flat(found), _flat(reference)
+    usable = np.isfinite(found) & np.isfinite(reference)
+    a, b = found[usable], reference[usable]
+    rms = _rms(b) if b.size else 0.0
+    if rms == 0:
+        return 0.0
+    error = a - b
+    return max(abs(float((error * b).mean())) / rms**2, abs(float(error.mean())) / rms)
+
+
 def rounding_floor(dtype: DType) -> float:
     """Returns the distance that one rounding of the result to its type, and sums in float32 in any
     order, may cause.
@@ -64,6 +81,15 @@ def allowed(dtype: DType, by_rounding: float) -> float:
     it by `by_rounding`.
     """
     return max(rounding_floor(dtype), min(_MARGIN * by_rounding, LARGEST))
+
+
+def allowed_drift(dtype: DType, by_rounding: float, distance_by_rounding: float, size: int, unit: float) -> float:
+    """Returns the allowed drift of a result of `size` elements, if other roundings in the kernel give
+    it the drift `by_rounding`. All elements may share one rounding of the coarsest type, whose
+    relative size is `unit`.
+    """
+    by_chance = min(distance_by_rounding, LARGEST) / math.sqrt(size)
+    return rounding_floor(dtype) + min(unit + 3 * max(by_rounding, by_chance), LARGEST)
 
 
 @dataclass

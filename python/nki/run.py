@@ -381,7 +381,7 @@ def _rotates(module):
     return {k: v for k, v in stated.items() if isinstance(k, str) and type(v) is int and 0 < v <= 1 << 20}
 
 
-def _header(session, kernel, outputs, trace, rotates):
+def _header(session, kernel, outputs, trace, rotates=None):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
     header["sdk"] = session.release.sdk

@@ -41,38 +41,52 @@ def compared(session, outputs, text: str, arguments: dict, tolerance: float | No
     found = [session.read(view) for view in outputs]
     expected = [_rounded_to_whole(wanted, view) for view, wanted in zip(outputs, expected)]
     distances = [comparison.distance(a, b) for a, b in zip(found, expected)]
-    limits = [tolerance] * len(found)
+    rows = [[(d, tolerance)] for d in distances]
     if tolerance is None:
         limits = [comparison.rounding_floor(view.dtype) for view in outputs]
-        if any(limit < d < math.inf for d, limit in zip(distances, limits)):
-            limits = _limits(session, outputs, found, rerun)
-    return [_row(*each) for each in zip(outputs, found, expected, distances, limits)]
+        rows = [[pair] for pair in zip(distances, limits)]
+        if any(limit < d < math.inf for d, limit in (row[0] for row in rows)):
+            moved = _moved_by_rounding(session, found, rerun)
+            rows = [_pairs(*each) for each in zip(outputs, found, expected, distances, moved)]
+    return [_row(*each) for each in zip(outputs, found, expected, rows)]
 
 
 def _rounded_to_whole(wanted, view):
     return wanted if view.dtype.float else np.rint(np.asarray(wanted, np.float64))
 
 
-def _limits(session, outputs, found, rerun):
+def _moved_by_rounding(session, found, rerun) -> list[tuple]:
+    """Returns for each result its distance and its drift if the kernel rounds otherwise, and the
+    largest relative error of one rounding.
+    """
+    moved = [(0.0, 0.0)] * len(found)
     try:
-        by_rounding = [0.0] * len(found)
         for seed in range(1 if min(numbers.size for numbers in found) >= _FEW_ELEMENTS else _RERUNS_OF_FEW):
             with perturbation.perturbed(seed), contextlib.redirect_stdout(io.StringIO()):
                 others = rerun()
-            by_rounding = [max(d, comparison.distance(b, a)) for d, a, b in zip(by_rounding, found, others)]
+            now = [(comparison.distance(b, a), comparison.drift(b, a)) for a, b in zip(found, others)]
+            moved = [(max(d, e), max(s, t)) for (d, s), (e, t) in zip(moved, now)]
     except (errors.LimitReached, MemoryError):
         raise
     except Exception as error:  # the user's code may raise anything
-        by_rounding = [math.inf] * len(found)
+        moved = [(math.inf, math.inf)] * len(found)
         session.note(f"with other roundings the kernel fails ({error}); up to {comparison.LARGEST:g} is allowed")
-    for i, moved in enumerate(by_rounding):
-        if moved > comparison.LARGEST:
-            session.note(f"result {i}: other roundings move it by {moved:.3g}; an error of up to "
+    for i, (distance, _) in enumerate(moved):
+        if distance > comparison.LARGEST:
+            session.note(f"result {i}: other roundings move it by {distance:.3g}; an error of up to "
                          f"{comparison.LARGEST:g} is allowed")  # fmt: skip
-    return [comparison.allowed(view.dtype, moved) for view, moved in zip(outputs, by_rounding)]
+    return [(*each, perturbation.coarsest) for each in moved]
 
 
-def _row(view, found, wanted, distance, limit):
+def _pairs(view, found, wanted, distance, moved):
+    """Returns the pairs of an error and what is allowed: the distance and the drift."""
+    by_rounding, drift, unit = moved
+    return [(distance, comparison.allowed(view.dtype, by_rounding)),
+            (comparison.drift(found, wanted), comparison.allowed_drift(view.dtype, drift, by_rounding, found.size, unit))]  # fmt: skip
+
+
+def _row(view, found, wanted, pairs):
+    distance, limit = max(pairs, key=lambda pair: pair[0] / pair[1] if pair[1] else math.inf if pair[0] else 0.0)
     passed = bool(distance <= limit)
     row = {"error": _number(distance), "tolerance": limit, "passed": passed}
     if not passed:

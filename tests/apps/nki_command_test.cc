@@ -190,8 +190,8 @@ TEST_F(NkiCommand, TracesAKernel) {
   }
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x*3"), 1, {"WRONG"});
   const std::string wrong = path("wrong.json");
-  expect(neuronmm("nki " + kernel + ":double --arg 'x=fp32[4,8]:arange' --ref x+x+(x==9) --json " +
-                  wrong),
+  expect(neuronmm("nki " + kernel +
+                  ":double --arg 'x=fp32[4,8]:arange' --ref 'x+x+(x==9)' --json " + wrong),
          1, {"first wrong at [1,1]: found 18, expected 19", "3.12 % of the elements", "ulps"});
   EXPECT_EQ(json("wrong.json")["results"][0]["wrong"]["index"], Json({1, 1}));
   // The error is infinite, which JSON cannot represent.

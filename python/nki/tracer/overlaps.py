@@ -2,8 +2,9 @@
 
 A kernel that sets `address=` says itself which memory a tensor takes. Each tensor has bytes of its
 own here, so that a wrong address would change no value. This file therefore keeps for every byte of
-SBUF and PSUM the tensor that wrote it last, and refuses a read of bytes that another tensor has
-overwritten.
+SBUF and PSUM the tensor that wrote it last, and refuses a read of elements that the tensor has
+written and another one has overwritten. Elements that the tensor never wrote may hold anything,
+because kernels copy such tiles as a whole and ignore the rest.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ class Watch:
         # By memory: the number of the tensor that wrote each byte of each partition last, plus 1.
         self._writers: dict = {}
         self._noted: set = set()
-        self._names: dict = {}  # by that number: the tensor as messages show it
+        self._tensors: dict = {}  # by that number: the tensor's kind and name
 
     def read(self, view, call):
         writers = self._writers_of(view)
         if writers is None:
             return
         mine = view.storage.root.id + 1
-        foreign = (writers != mine) & (writers != 0)
+        if view.storage.root.placed is None:
+            return
+        foreign = (writers != mine) & self._placed(view)
         if foreign.any():
-            other = self._names[int(writers[foreign].flat[0])]
+            root_kind, name = self._tensors[int(writers[foreign].flat[0])]
+            other = f"'{name}' of {self.session.trace.source_line(root_kind)}"
             text = (f"{view.describe()}: {other} has overwritten {int(foreign.sum())} of its {view.size} elements; the two have "
                     f"addresses that overlap")  # fmt: skip
             if self.session.dialect == "nki":
@@ -51,9 +55,17 @@ class Watch:
             return
         root = view.storage.root
         number = root.id + 1
-        if number not in self._names:
-            self._names[number] = f"'{root.name}' of {self.session.trace.source_line(root.kind)}"
+        self._tensors.setdefault(number, (root.kind, root.name))
         writers[...] = number
+        if root.placed is None:
+            root.placed = np.zeros(root.bytes, bool)
+        self._placed(view)[...] = True
+
+    @staticmethod
+    def _placed(view):
+        """Returns which elements of the view the tensor itself has written."""
+        size = view.dtype.itemsize
+        return np.ndarray(view.shape, bool, view.storage.root.placed, view.offset * size, [s * size for s in view.strides])
 
     def _writers_of(self, view):
         """Returns the marks of the first byte of each element, or None if the tensor has no address."""

@@ -16,6 +16,7 @@ import contextlib
 import numpy as np
 
 active: np.random.Generator | None = None
+coarsest = 0.0  # the largest relative error of one rounding so far
 
 # Instructions that choose or move elements. Their results in float32 are exact.
 _EXACT = {"tensor_copy", "dma_copy", "nc_transpose", "memset", "iota", "max8", "nc_find_index8", "nc_match_replace8",
@@ -27,8 +28,8 @@ _EXACT_OPERATORS = {"max", "maximum", "min", "minimum", "bypass", "copy", "relu"
 @contextlib.contextmanager
 def perturbed(seed: int):
     """Rounds by chance inside the block."""
-    global active
-    active = np.random.default_rng(seed)
+    global active, coarsest
+    active, coarsest = np.random.default_rng(seed), 0.0
     try:
         yield
     finally:
@@ -48,12 +49,16 @@ def moved(wide: np.ndarray, rounded: np.ndarray, mantissa: int, bias: int) -> np
 
     `rounded` are the numbers rounded to the type, which has `mantissa` bits after the leading one.
     """
+    global coarsest
     finite = np.isfinite(wide)
+    inexact = finite & (wide != rounded)
+    if inexact.any():
+        coarsest = max(coarsest, 2.0 ** -(mantissa + 1))
     exponent = np.maximum(np.frexp(np.where(finite, wide, 1))[1] - 1, 1 - bias)
     step = np.ldexp(np.float32(1), exponent - mantissa)
     noise = (active.random(wide.shape, np.float32) - np.float32(0.5)) * step
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(finite & (wide != rounded), wide + noise, wide).astype(np.float32)
+        return np.where(inexact, wide + noise, wide).astype(np.float32)
 
 
 def moved_by_one_ulp(wide: np.ndarray) -> np.ndarray:

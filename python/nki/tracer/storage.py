@@ -24,8 +24,8 @@ from .layout import HBM, Layout, row_major
 
 class Storage:
     __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
-                 "high", "started", "filled", "times", "address", "last_sum", "_root", "_aliases", "kind", "layout", "partition", "buffer",
-                 "body",
+                 "high", "started", "filled", "times", "address", "placed", "last_sum", "_root", "_aliases", "kind", "layout",
+                 "partition", "buffer", "body",
                  "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
@@ -50,6 +50,7 @@ class Storage:
         self.filled = None  # the same for elements that something other than a product wrote last
         self.times = None  # only in the root, for carried.py
         self.address = None  # the explicit byte in each partition, or None
+        self.placed = None  # with an address: a bool per byte that this tensor has written
         self.last_sum = None
         self.layout = session.layout(dtype, memory, self.row, shape, row_major(shape))
 

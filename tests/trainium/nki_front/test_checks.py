@@ -118,7 +118,34 @@ class References(Checked):
         self.assertIn(wrong["found"], ("infinity", "-infinity"))
 
 
+    def test_a_wrong_scale_fails_where_roundings_move_single_elements_further(self):
+        body = """
+    def kernel(x):
+        tile = nl.load(x)
+        coarse = nl.ndarray(x.shape, nl.float8_e4m3)
+        nisa.tensor_copy(coarse, tile)
+        rest = nl.ndarray(x.shape, nl.float32)
+        nisa.tensor_scalar(rest, coarse, nl.multiply, {factor})
+        out = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, rest)
+        return out
+"""
+        argument = ("--arg", "x=fp32[128,256]", "--ref", "x")
+        row = self.report(body.format(factor=1.0), *argument)[0]
+        self.assertGreater(row["error"], 0.01)
+        wrong = self.report(body.format(factor=1.1), *argument, status=1)[0]
+        self.assertGreater(wrong["error"], 0.09)
+
+
 class Comparison(unittest.TestCase):
+    def test_drift_is_what_errors_have_in_common(self):
+        right = np.random.default_rng(4).standard_normal((256, 256))
+        noise = 0.02 * np.random.default_rng(5).standard_normal(right.shape)
+        self.assertLess(comparison.drift(right + noise, right), 1e-3)
+        self.assertAlmostEqual(comparison.drift(1.01 * right + noise, right), 0.01, delta=1e-3)
+        self.assertAlmostEqual(comparison.drift(right + 0.01 + noise, right), 0.01, delta=1e-3)
+        self.assertEqual(comparison.drift(np.zeros(3), np.zeros(3)), 0)
+
     def test_a_wrong_row_of_a_large_result_is_far(self):
         right = np.random.default_rng(1).standard_normal((512, 512))
         right[7] *= 1e-2  # a row with a scale of its own
@@ -216,6 +243,21 @@ class Refused(Checked):
         self.run_kernel(body.format(partition=32, byte=0), *argument)
         found = self.run_kernel(body.format(partition=0, byte=32), *argument, status=1)
         self.assertIn("'b' of kernel.py:10 has overwritten 256 of its 512 elements", found)
+
+    def test_a_copy_may_read_bytes_of_an_older_tensor_that_it_never_wrote(self):
+        body = """
+    def kernel(x):
+        old = nl.ndarray((32, 16), x.dtype, address=(0, 0))
+        nisa.dma_copy(old, x)
+        new = nl.ndarray((32, 16), x.dtype, address=(0, 0))
+        nisa.dma_copy(new[0:32, 0:8], x[0:32, 0:8])
+        whole = nl.ndarray((32, 16), x.dtype)
+        nisa.tensor_copy(whole, new)
+        out = nl.ndarray((32, 8), x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, whole[0:32, 0:8])
+        return out
+"""
+        self.run_kernel(body, "--arg", "x=fp32[32,16]", "--ref", "x[:, :8]")
 
 
 _CORES = """

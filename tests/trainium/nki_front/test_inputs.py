@@ -125,7 +125,7 @@ class Inputs(harness.Folder):
 class Limits(harness.Folder):
     def ended(self, body, text, *argv):
         self.file(body)
-        done = self.run_command("kernel.py:kernel", "--arg", "x=fp32[8,8]", *argv)
+        done = self.run_here("kernel.py:kernel", "--arg", "x=fp32[8,8]", *argv)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn(text, done.stderr)
 
@@ -140,14 +140,14 @@ class Limits(harness.Folder):
     def test_memory(self):
         self.ended("def kernel(x):\n    kept = []\n    while True:\n        kept.append(bytearray(1 << 26))\n",
                    "kernel.py:4: limit: the kernel needs more than 512 MiB of memory", "--max-memory", "512MiB")  # fmt: skip
-        done = self.run_command("kernel.py:kernel", "--max-memory", "much")
+        done = self.run_here("kernel.py:kernel", "--max-memory", "much")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
         self.assertEqual([limits.bytes_of(t) for t in ("3", "2KiB", "1GiB", "0", "-1", "GiB")], [3, 2048, 1 << 30, None, None, None])
 
 
 class Folders(harness.Folder):
     def rows(self, *argv, status=0):
-        done = self.run_command("tests", "--json", "-", *argv)
+        done = self.run_here("tests", "--json", "-", *argv)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return {row["test"]: (row["outcome"], row["message"]) for row in json.loads(done.stdout)["tests"]}
 
@@ -218,7 +218,7 @@ class Folders(harness.Folder):
         self.file("def test_forever():\n    while True: pass\n", "tests/test_forever.py")
         self.file("def test_good():\n    pass\n", "tests/deep/good_test.py")
         self.file("def test(:\n", "tests/test_syntax.py")
-        done = self.run_command("tests", "--json", "-", "--max-seconds", "0.3")
+        done = self.run_here("tests", "--json", "-", "--max-seconds", "0.3")
         self.assertIn("tests/test_exit.py", [r["file"] for r in json.loads(done.stdout)["tests"] if r["outcome"] == "failed"])
         rows = self.rows("--max-seconds", "0.3", status=1)
         self.assertEqual(rows["test_good"][0], "passed")
@@ -227,10 +227,10 @@ class Folders(harness.Folder):
 
     def test_a_folder_without_tests(self):
         os.makedirs(os.path.join(self.folder, "tests"))
-        done = self.run_command("tests")
+        done = self.run_here("tests")
         self.assertEqual(done.returncode, 1)
         self.assertIn("tests: expected files test_*.py or *_test.py", done.stderr)
-        self.assertEqual(self.run_command("tests", "--arg", "x=fp32[8,8]").returncode, 2)
+        self.assertEqual(self.run_here("tests", "--arg", "x=fp32[8,8]").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,9 @@ TEST(TraceFile, ErrorsOfTheHeaderNameTheField) {
   EXPECT_EQ(message_with([](Json& h) { h["tensors"][0]["source"] = 99; }),
             "k.trace: header: \"tensors\"[0]: source 99 of 12");
   EXPECT_EQ(message_with([](Json& h) { h["rotates"] = {{"tile", 2}}; }), "");
-  EXPECT_NE(message_with([](Json& h) { h["rotates"] = {{"tile", 0}}; }).find("\"rotates\""),
+  EXPECT_NE(message_with([](Json& h) {
+              h["rotates"] = {{"tile", 0}};
+            }).find("\"rotates\""),
             std::string::npos);
   EXPECT_NE(message_with([](Json& h) { h["rotates"] = Json::array({1}); }).find("an object"),
             std::string::npos);
