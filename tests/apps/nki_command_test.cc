@@ -177,7 +177,10 @@ TEST_F(NkiCommand, TracesAKernel) {
         "    nisa.dma_copy(dst=y[:, at], src=t)\n"
         "    return y\n");
   const std::string out = path("half.json");
-  expect(neuronmm("nki '" + path("half.py") + ":half[2]' --arg 'x=bf16[128,512]' --json " + out), 0,
+  const std::string run_half = "nki --arg 'x=bf16[128,512]' --json " + out + " ";
+  expect(neuronmm(run_half + path("half.py") + ":half", "NEURON_LOGICAL_NC_CONFIG=2"), 0,
+         {"launched on [2] cores"});
+  expect(neuronmm(run_half + "--sdk 2.32 '" + path("half.py") + ":half[2]'"), 0,
          {"launched on [2] cores"});
   const Json half = json("half.json");
   EXPECT_EQ(half["compulsory_bytes"], 2 * 128 * 256 * 2);
