@@ -60,6 +60,12 @@ class References(Checked):
             self.run_kernel(_IN_PLACE.format(factor=2), *argument, "--ref", "x", status=1)
             self.run_kernel(_IN_PLACE.format(factor=1), *argument, "--ref", "x * 2", status=1)
 
+    def test_an_argument_that_is_written_and_not_returned_is_noted(self):
+        body = _IN_PLACE.format(factor=2).replace("return x", "out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n        nl.store(out, tile)\n        return out")
+        argument = ("--arg", "x=fp32[8,8]", "--ref", "2 * x")
+        self.assertIn("note: kernel.py:11: writes to the argument 'x', which the kernel does not return", self.run_kernel(body, *argument))
+        self.assertNotIn("writes to the argument", self.run_kernel(_IN_PLACE.format(factor=2), *argument))
+
     def test_a_reference_may_write_to_its_arguments(self):
         self.file("def double(x):\n    x *= 2\n    return x\n", "reference.py")
         self.run_kernel(_IN_PLACE.format(factor=2), "--arg", "x=fp32[8,8]", "--ref", "reference.py:double")
