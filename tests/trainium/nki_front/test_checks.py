@@ -143,6 +143,22 @@ class References(Checked):
         self.assertGreater(wrong["error"], 0.09)
 
 
+    def test_whole_numbers_may_be_rounded_either_way_at_a_tie_only(self):
+        body = """
+    def kernel(x):
+        tile = nl.load(x)
+        whole = nl.ndarray(x.shape, nl.int32)
+        nisa.tensor_scalar(whole, tile, nl.multiply, 0.5)
+        out = nl.ndarray(x.shape, nl.int32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, whole)
+        return out
+"""
+        argument = ("--arg", "x=fp32[8,8]:arange")
+        self.run_kernel(body, *argument, "--ref", "np.rint(x * 0.5)")
+        self.run_kernel(body, *argument, "--ref", "np.floor(x * 0.5 + 0.5)")
+        self.run_kernel(body, *argument, "--ref", "np.rint(x * 0.5) + 5 * (x == 4)", status=1)
+
+
 class Comparison(unittest.TestCase):
     def test_drift_is_what_errors_have_in_common(self):
         right = np.random.default_rng(4).standard_normal((256, 256))
