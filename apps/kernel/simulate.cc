@@ -10,6 +10,7 @@
 #include "report_writer.h"
 #include "trainium/reference/errors.h"
 #include "trainium/tile/printer.h"
+#include "trainium/trace/launch.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -20,10 +21,19 @@ struct SimulateFlags {
   bool values = false, print_program = false;
 };
 
+// Returns the device with the fixed cost of a launch on the kernel's cores, which `nki` counts for
+// the emitted kernel, too.
+simulator::DeviceSpec device_of_launch(const KernelSettings& settings) {
+  trace::Header header;
+  header.cores = settings.cores;
+  return trace::device_of_launch(settings.device, header);
+}
+
 // Refuses what it can before the simulation: values of a kernel that is too large, and files that
 // cannot be written.
 Result<int> run_simulate(const SimulateFlags& flags) {
-  NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
+  NMM_ASSIGN(KernelSettings settings, read_settings(flags.kernel));
+  settings.device = device_of_launch(settings);
   NMM_ASSIGN(const KernelSettings all, settings_of_all_cores(settings));
   if (flags.values) NMM_TRY(check_values_size(all));
   NMM_ASSIGN(OutputFile timeline_file, OutputFile::open(flags.trace));

@@ -32,9 +32,9 @@ std::string settings_text(const KernelSettings& s) {
   if (s.cores > 1) {
     text += fmt::format(
         "  {:<14}{} at once, M {} in all; shape, bytes and engines are those of one, which has "
-        "{:.0f} "
-        "GB/s of HBM\n",
-        "cores", s.cores, s.cores * s.shape.M, s.device.hbm_bandwidth.value);
+        "{:.0f} GB/s of HBM; the latency has the {:.1f} us that every such launch takes\n",
+        "cores", s.cores, s.cores * s.shape.M, s.device.hbm_bandwidth.value,
+        s.device.kernel_fixed_ns / 1e3);
   }
   if (s.kernel->left_layout) {
     text += fmt::format("  {:<14}{}\n", "left operand",

@@ -179,6 +179,7 @@ def run(options) -> int:
         outputs = launch.tensors_of(returned)
         if not session.trace.instructions:
             session.note("the kernel has issued no instructions: what is predicted is a launch of nothing")
+        _note_arguments(session, outputs)
         report = _report(session, kernel, outputs)
         if options.save_outputs:
             _save_outputs(session, outputs, options.save_outputs)
@@ -415,6 +416,17 @@ def _report(session, kernel, outputs):
 def _definition(kernel):
     code = inspect.unwrap(kernel).__code__
     return f"{location.display_path(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _note_arguments(session, outputs):
+    """Notes the arguments that the kernel writes and does not return. In the legacy dialect they are
+    results if the kernel returns nothing.
+    """
+    returned = {view.storage.root.id for view in outputs}
+    for number, line in session.written_arguments.items():
+        if number not in returned:
+            session.note(f"{line}: writes to the argument '{session.arguments[number]}', which the kernel does not return; "
+                         f"the compiler may refuse this ({errors.NOT_RETURNED})")  # fmt: skip
 
 
 def _save_outputs(session, outputs, path):

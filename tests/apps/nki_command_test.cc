@@ -270,6 +270,29 @@ TEST_F(NkiCommand, AFolderOfTestsRuns) {
   expect(neuronmm("nki " + path("empty")), 1, {"expected files test_*.py"});
 }
 
+// Emits a kernel and checks that `simulate` and `nki` say one latency for it.
+TEST_F(NkiCommand, AnEmittedKernelHasOneLatency) {
+  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  const std::string shape = "256,256,128,512", source = path("xuv.py"), cores = "256,512,256,512";
+  const auto latencies = [&](const std::string& options, const std::string& launch,
+                             const std::string& arguments) {
+    expect(neuronmm("emit xuv --force -o " + source + options), 0, {});
+    expect(neuronmm("simulate xuv --json " + path("s.json") + options), 0, {});
+    const size_t at = options.find(" --device");
+    expect(neuronmm("nki '" + source + ":xuv" + launch + "' " + arguments + " --json " +
+                    path("n.json") + (at == options.npos ? "" : options.substr(at))),
+           0, {});
+    EXPECT_NEAR(json("s.json")["summary"]["total_time"].get<double>() * 1e3,
+                json("n.json")["latency_ms"].get<double>(), 1e-12)
+        << options;
+  };
+  const std::string one = "--arg 'x=bf16[256,256]' --arg 'u=bf16[256,128]' --arg 'v=bf16[128,512]'";
+  latencies(" --shape " + shape + " --device trn1", "", one);
+  latencies(" --shape " + shape + " --device trn2", "", one);
+  latencies(" --shape " + cores + " --cores 2", "[2]",
+            "--arg 'x=bf16[256,512]' --arg 'u=bf16[512,256]' --arg 'v=bf16[256,512]'");
+}
+
 TEST_F(NkiCommand, TheFasterOrderOfALegacyKernelIsReportedAndTheOtherNamed) {
   const std::string out = path("out.json"), written = path("written.json");
   expect(neuronmm(from("overflow") + "--json " + out), 0, {"other order"});

@@ -118,7 +118,8 @@ class TileComparison(Tile):
     __slots__ = ()
 
     def __bool__(self):
-        errors.fail("bool", "a branch on a comparison of tiles; what they hold is not known to the program, nl.where selects by it")
+        errors.fail("bool", "a branch on a comparison of tiles; what they hold is not known to the program, nl.where selects by it "
+                            f"({errors.TRUTH_VALUE})")  # fmt: skip
 
 
 def same_view(a: Tile, b: Tile) -> bool:

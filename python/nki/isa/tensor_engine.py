@@ -109,10 +109,10 @@ def _check(s, dst, stationary, moving, is_transpose, double, tile_size):
                            f"{list(stationary.shape)} and moving {list(moving.shape)}")  # fmt: skip
     m, n = stationary.layout.free // halves, moving.layout.free // halves
     if m > columns:
-        errors.fail(_CALL, f"stationary: {stationary.describe()} has {m} columns, the array {columns}")
+        errors.fail(_CALL, f"stationary: {stationary.describe()} has {m} columns, the array {columns} ({errors.DIMENSION_SIZE})")
     limit = s.device.moving_columns.get(dst.dtype.name, 512)
     if n > limit:
-        errors.fail(_CALL, f"moving: {moving.describe()} has {n} columns, more than {limit}")
+        errors.fail(_CALL, f"moving: {moving.describe()} has {n} columns, more than {limit} ({errors.DIMENSION_SIZE})")
     if dst.layout.partitions != m or dst.layout.free != n:
         errors.fail(_CALL, f"dst: {dst.describe()}, the product is [{m}, {n}]")
 
@@ -187,7 +187,7 @@ def nc_transpose(dst, data, engine=engine.unknown, name=None):
         by = "tensor" if dst.memory == PSUM and data.memory == SBUF else "vector"
     limit = devices.PARTITIONS if by == "tensor" else 32
     if p > limit or f > limit:
-        errors.fail(call, f"data: {data.describe()} is larger than the {limit} x {limit} of the {by} engine")
+        errors.fail(call, f"data: {data.describe()} is larger than the {limit} x {limit} of the {by} engine ({errors.DIMENSION_SIZE})")
     if by == "tensor" and (dst.memory != PSUM or data.memory != SBUF):
         errors.fail(call, f"dst is in {dst.memory} and data in {data.memory}: the tensor engine goes from sbuf to psum")
     if dst.dtype is not data.dtype and s.device.generation >= 3 and by == "vector":

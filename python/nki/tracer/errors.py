@@ -9,6 +9,12 @@ UNWRITTEN_OUTPUT = "err_tensor_output_not_written_to"
 OUT_OF_BOUNDS = "err_tensor_access_out_of_bound"
 SCALE_TYPE = "err_activation_scale_invalid_type"
 BIAS_TYPE = "err_activation_bias_invalid_type"
+PARTITION_COUNT = "err_num_partition_exceed_arch_limit"
+PARTITION_MISMATCH = "err_num_partition_mismatch"
+MEMORY = "err_unsupported_memory"
+DIMENSION_SIZE = "err_size_of_dimension_exceed_arch_limit"
+TRUTH_VALUE = "err_ambiguous_tensor_truth_value"
+NOT_RETURNED = "err_mutable_parameter_not_returned"
 INVALID_ACCESS = "NCC_INLA001"
 
 

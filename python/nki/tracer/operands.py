@@ -27,7 +27,7 @@ def on_chip(call: str, operand: str, value, memories=(SBUF, PSUM)) -> Tensor:
     view = tensor(call, operand, value)
     if view.layout.memory not in memories:
         allowed = " or ".join(memories)
-        errors.fail(call, f"{operand}: {view.describe()}, expected a tensor in {allowed}")
+        errors.fail(call, f"{operand}: {view.describe()}, expected a tensor in {allowed} ({errors.MEMORY})")
     return view
 
 
@@ -38,10 +38,11 @@ def describe(value) -> str:
 def same_elements(call: str, first: str, a: Tensor, second: str, b: Tensor):
     """Equal partitions and equal elements in each: what engines ask of two operands."""
     if a.layout.partitions != b.layout.partitions or a.layout.free != b.layout.free:
+        code = f" ({errors.PARTITION_MISMATCH})" if a.layout.partitions != b.layout.partitions else ""
         errors.fail(
             call,
             f"{first} is {a.describe()} and {second} is {b.describe()}: expected equal partitions and equally many "
-            f"elements in each",
+            f"elements in each{code}",
         )
 
 

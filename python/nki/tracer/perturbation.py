@@ -61,6 +61,22 @@ def moved(wide: np.ndarray, rounded: np.ndarray, mantissa: int, bias: int) -> np
         return np.where(inexact, wide + noise, wide).astype(np.float32)
 
 
+# How near to a half, relative to its size, a number may be rounded to either whole number, since sums
+# in another order move it so far. Assumed.
+_TIE = 1e-6
+
+
+def moved_at_ties(numbers: np.ndarray) -> np.ndarray:
+    """Returns numbers in which those that are almost halfway between two whole numbers go to the
+    farther one.
+    """
+    finite = np.where(np.isfinite(numbers), numbers, 0.0)
+    nearest = np.rint(finite)
+    distance = finite - nearest
+    is_tie = 0.5 - np.abs(distance) < _TIE * np.maximum(np.abs(finite), 1)
+    return np.where(is_tie, nearest + np.where(distance > 0, 1, -1), numbers)
+
+
 def moved_by_one_ulp(wide: np.ndarray) -> np.ndarray:
     """Returns float32 numbers moved by -1, 0 or 1 unit in the last place. Whole numbers stay."""
     fraction = np.isfinite(wide) & (wide != np.rint(np.where(np.isfinite(wide), wide, 0)))

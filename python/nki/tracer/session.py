@@ -60,6 +60,9 @@ class Session:
         # Pairs (instruction, which elements) that the instruction in progress has read and that are
         # unwritten.
         self._unwritten_reads: list = []
+        # By number: the names of the arguments, and the lines that write to some of them.
+        self.arguments: dict = {}
+        self.written_arguments: dict = {}
         # Objects that see every access (races.py, overlaps.py, carried.py).
         self.watches: list = []
         self.carried = None  # the carried.Watch of a kernel of the legacy dialect
@@ -123,6 +126,7 @@ class Session:
                 self.group.share(self, storage)
         storage.mark_all_written()
         self.trace.allocate(storage, "input", self.trace.sources.here() if source is None else source)
+        self.arguments[storage.id] = name
         return Tensor(storage, storage.layout, 0)
 
     def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray",
@@ -170,7 +174,8 @@ class Session:
 
     def _check_fits(self, shape, dtype, memory, call):
         if shape[0] > devices.PARTITIONS:
-            errors.fail(call, f"{memory} has {devices.PARTITIONS} partitions, the shape {list(shape)} needs {shape[0]}")
+            errors.fail(call, f"{memory} has {devices.PARTITIONS} partitions, the shape {list(shape)} needs {shape[0]} "
+                              f"({errors.PARTITION_COUNT})")  # fmt: skip
         per_partition = prod(shape[1:]) * dtype.itemsize
         capacity = devices.PSUM_BYTES if memory == PSUM else self.device.sbuf_bytes
         if per_partition > capacity:
@@ -284,6 +289,8 @@ class Session:
         to.
         """
         storage = view.storage
+        if storage.memory == HBM and storage.root.id in self.arguments and storage.root.id not in self.written_arguments:
+            self.written_arguments[storage.root.id] = location.describe()
         if view.dynamic is not None:
             if not self.values:
                 storage.mark_all_written()  # the place is unknown; with values the scatter has marked it

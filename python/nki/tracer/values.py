@@ -73,6 +73,8 @@ def _to_integer(numbers, dtype):
         if numbers.dtype == dtype.raw:
             return numbers
         return np.clip(numbers.astype(np.int64), limits.min, limits.max).astype(dtype.raw)
+    if perturbation.active is not None:
+        numbers = perturbation.moved_at_ties(numbers)
     whole = np.rint(np.nan_to_num(numbers.astype(np.float64), nan=0.0, posinf=2.0**62, neginf=-(2.0**62)))
     return np.clip(whole, limits.min, limits.max).astype(dtype.raw)
 

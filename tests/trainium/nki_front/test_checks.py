@@ -60,6 +60,12 @@ class References(Checked):
             self.run_kernel(_IN_PLACE.format(factor=2), *argument, "--ref", "x", status=1)
             self.run_kernel(_IN_PLACE.format(factor=1), *argument, "--ref", "x * 2", status=1)
 
+    def test_an_argument_that_is_written_and_not_returned_is_noted(self):
+        body = _IN_PLACE.format(factor=2).replace("return x", "out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n        nl.store(out, tile)\n        return out")
+        argument = ("--arg", "x=fp32[8,8]", "--ref", "2 * x")
+        self.assertIn("note: kernel.py:11: writes to the argument 'x', which the kernel does not return", self.run_kernel(body, *argument))
+        self.assertNotIn("writes to the argument", self.run_kernel(_IN_PLACE.format(factor=2), *argument))
+
     def test_a_reference_may_write_to_its_arguments(self):
         self.file("def double(x):\n    x *= 2\n    return x\n", "reference.py")
         self.run_kernel(_IN_PLACE.format(factor=2), "--arg", "x=fp32[8,8]", "--ref", "reference.py:double")
@@ -135,6 +141,22 @@ class References(Checked):
         self.assertGreater(row["error"], 0.01)
         wrong = self.report(body.format(factor=1.1), *argument, status=1)[0]
         self.assertGreater(wrong["error"], 0.09)
+
+
+    def test_whole_numbers_may_be_rounded_either_way_at_a_tie_only(self):
+        body = """
+    def kernel(x):
+        tile = nl.load(x)
+        whole = nl.ndarray(x.shape, nl.int32)
+        nisa.tensor_scalar(whole, tile, nl.multiply, 0.5)
+        out = nl.ndarray(x.shape, nl.int32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, whole)
+        return out
+"""
+        argument = ("--arg", "x=fp32[8,8]:arange")
+        self.run_kernel(body, *argument, "--ref", "np.rint(x * 0.5)")
+        self.run_kernel(body, *argument, "--ref", "np.floor(x * 0.5 + 0.5)")
+        self.run_kernel(body, *argument, "--ref", "np.rint(x * 0.55)", status=1)
 
 
 class Comparison(unittest.TestCase):
