@@ -149,6 +149,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
   out.compulsory_bytes = compulsory_bytes(file.header(), contents.accesses);
   out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes, core.dma().engine_time());
   out.lines = ranked(source.stalls());
+  out.charged = source.charged();
   out.notes = file.header().notes;
   const std::vector<std::string>& overlaps = source.memory().overlaps();
   out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
+#include "trainium/trace/evidence.h"
 #include "trainium/trace/price_cache.h"
 #include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
@@ -45,6 +46,7 @@ class TraceSource {
   const std::string& target() const;
 
   const StallLog& stalls() const { return stalls_; }
+  std::vector<ChargedTime> charged() const;
   const TensorMemory& memory() const { return memory_; }
 
  private:
@@ -67,6 +69,7 @@ class TraceSource {
     Access key;
     const Access* access = nullptr;
   };
+  bool fills(const Access& access, uint32_t root) const;
   const Access& access_of(size_t operand, const OperandRecord& record, bool has_run_time_index);
 
   const TraceFile& file_;
@@ -90,6 +93,8 @@ class TraceSource {
   // By operation: the operand that the Tensor engine holds. An index after the last operand means
   // none.
   std::vector<size_t> stationary_;
+  std::vector<bool> replaces_;  // By operation: a DMA that replaces what it writes.
+  uint64_t content_ = 0;        // What the instruction loads if it fills a tile (dma.h).
   Status status_;
 };
 
