@@ -59,6 +59,13 @@ std::string time_lines(const KernelRun& run, const DeviceSpec& device) {
                         time_of(*run.other_order_ms), order_name(!run.is_as_written),
                         order_name(run.is_as_written));
   }
+  const trace::ErrorBand band = trace::error_band(run.timing, run.header.dialect, device.name);
+  if (band.unmeasured_percent >= 1) {
+    text += fmt::format(
+        "  {:<14}{:>10.0f} %   of this time is in instructions that no public measurement covers: "
+        "{}\n",
+        "unmeasured", band.unmeasured_percent, band.unmeasured);
+  }
   for (const NamedBound& bound : bounds_of(run)) {
     text += fmt::format("  {:<14}{:>12}   {}\n", bound.name, time_of(bound.ms), bound.what);
   }
@@ -251,6 +258,20 @@ NkiJson wrong_json(const WrongElements& wrong) {
           {"ulps", wrong.ulps}};
 }
 
+NkiJson band_json(const KernelRun& run, const DeviceSpec& device) {
+  const trace::ErrorBand band = trace::error_band(run.timing, run.header.dialect, device.name);
+  NkiJson charged = NkiJson::object();
+  for (const trace::ChargedTime& each : run.timing.charged) {
+    NkiJson& ns = charged[std::string(trace::evidence_name(each.evidence))];
+    ns = ns.is_null() ? each.ns : ns.get<double>() + each.ns;
+  }
+  return {{"percent", band.percent},
+          {"fitted_rows", band.rows},
+          {"unmeasured_percent", band.unmeasured_percent},
+          {"unmeasured", band.unmeasured},
+          {"charged_ns", charged}};
+}
+
 NkiJson run_json(const KernelRun& run) {
   NkiJson summary = NkiJson::object(), bounds = NkiJson::object(), results = NkiJson::array();
   for (const auto& [name, value] : summary_of(run).fields()) summary[name] = value;
@@ -295,13 +316,9 @@ std::vector<NamedBound> bounds_of(const KernelRun& run) {
 }
 
 std::string band_text(const KernelRun& run, const DeviceSpec& device) {
-  const trace::KernelClass kernel_class = trace::class_of(run.timing);
-  const auto band = trace::error_band(kernel_class, run.header.dialect, device.name);
-  const std::string_view name = trace::class_name(kernel_class);
-  if (!band) return fmt::format("no blind rows for kernels of this class ({})", name);
-  const std::string kind = band->of_class ? fmt::format("kernels of this class ({})", name)
-                                          : fmt::format("{} kernels", run.header.dialect);
-  return fmt::format("± {:.0f} % for {}, from {} blind rows", band->percent, kind, band->rows);
+  const trace::ErrorBand band = trace::error_band(run.timing, run.header.dialect, device.name);
+  return fmt::format("± {:.0f} %, fitted to {} published times{}{}", band.percent, band.rows,
+                     band.wider.empty() ? "" : "; wider because ", band.wider);
 }
 
 std::string causes_text(const LineReport& line) {
@@ -338,11 +355,7 @@ NkiJson to_json(const NkiReport& report, const DeviceSpec& device) {
                   {"device", device.name},
                   {"fixed_ns", report.run.timing.fixed_ns}};
   json.update(run_json(report.run));
-  json["band"] = nullptr;
-  if (const auto band = trace::error_band(trace::class_of(report.run.timing),
-                                          report.run.header.dialect, device.name)) {
-    json["band"] = {{"mean_absolute_error_percent", band->percent}, {"blind_rows", band->rows}};
-  }
+  json["band"] = band_json(report.run, device);
   NkiJson what_ifs = NkiJson::array();
   for (const WhatIfResult& result : report.what_ifs) {
     NkiJson row = {{"what_if", result.text}};

@@ -53,9 +53,8 @@ struct NamedBound {
 };
 std::vector<NamedBound> bounds_of(const KernelRun& run);  // Returns the largest first.
 
-// Returns a text about how far off earlier predictions of similar kernels were. It counts only
-// blind predictions, which were made before the measured time was known (trace/error_band.h). If
-// there are none for such kernels, the text says so.
+// Returns the band of the latency as a text, with the reason why it is wider than for a measured
+// device (trace/error_band.h).
 std::string band_text(const KernelRun& run, const simulator::DeviceSpec& device);
 
 // Returns the causes of a line's stalls, largest first, for example "data 62 %, issue 38 %". Causes

@@ -74,8 +74,8 @@ TEST_F(NkiCommand, ReportsTheErrorBandOfItsPredictions) {
   const char* band = " % for kernels of this class (";
   const char* none = "no blind rows for kernels of";
   expect(neuronmm(from("matmul") + "--html " + page + " --json " + out), 0, {"± ", band});
-  EXPECT_GT(json("out.json")["band"]["blind_rows"], 0);
-  EXPECT_GT(json("out.json")["band"]["mean_absolute_error_percent"], 0);
+  EXPECT_GT(json("out.json")["band"]["fitted_rows"], 0);
+  EXPECT_GT(json("out.json")["band"]["percent"], 0);
   EXPECT_NE(read(page).find(band), std::string::npos);
   expect(neuronmm(from("matmul") + "--device trn1 --json " + out), 0, {none});
   EXPECT_TRUE(json("out.json")["band"].is_null());

@@ -97,8 +97,7 @@ std::string why_not(Needs needs) {
   const auto has = [](const std::string& command) { return std::system(command.c_str()) == 0; };
   if (needs == Needs::kFinetune && !fs::exists(program_path().parent_path() / "neuronmm-finetune"))
     return "built without libtorch";
-  if (needs == Needs::kPython && !python_with_numpy())
-    return "there is no python3 with NumPy";
+  if (needs == Needs::kPython && !python_with_numpy()) return "there is no python3 with NumPy";
   if (needs != Needs::kMpirun) return {};
   if (!has("ldd '" + program_path().string() + "' | grep -q libmpi"))
     return "this build has no MPI";

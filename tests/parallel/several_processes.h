@@ -23,7 +23,8 @@ inline std::string why_no_mpirun() {
 // signal a second time through the process group and sometimes end without telling its processes.
 // An mpirun that does not end within 30 s of the signal is killed.
 inline std::string mpirun(int processes) {
-  return "timeout --foreground --kill-after=30 300 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+  return "timeout --foreground --kill-after=30 300 env OMPI_ALLOW_RUN_AS_ROOT=1 "
+         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
          "ASAN_OPTIONS=detect_leaks=0 mpirun "
          "--oversubscribe --bind-to none --mca btl_base_warn_component_unused 0 -n " +
          std::to_string(processes) + " ";

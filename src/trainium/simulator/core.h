@@ -273,7 +273,9 @@ class Core {
               .begin = times.issue,
               .end = times.data_end,
               .visible = times.visible,
-              .queue = times.queue},
+              .queue = times.queue,
+              .ready = ready,
+              .sequencer_ns = times.sequencer_ns},
              times.data_end);
     summary_.hbm_read_bytes += job.loads ? transfer.bytes() : 0;
     summary_.hbm_write_bytes += job.stores ? transfer.bytes() : 0;

@@ -72,6 +72,8 @@ DeviceSpec trn1() {
   d.dma_issue_ns = {860, kM, "NKI: introduction to DMA, throughput against row size"};
   d.dma_depth = {4, kA, "no public figure"};
   d.dma_software_ns = {0, kA, "no public figure"};
+  d.dma_instruction_ns = {0, kD, "nki.isa.dge_mode: hardware generates descriptors from trn2 on"};
+  d.dma_trigger_ns = {0, kD, "as dma_instruction"};
   d.dma_transfer_ns = {20, kF, "calibration: tutorial, tiled (20.99 ms)"};
   d.dma_descriptor_ns = {1, kM, "NKI: introduction to DMA: 8 rows of 256 B take 97 ns"};
   d.dma_descriptor_floor = {7, kM, "NKI performance guide, screenshot: a 4-byte transfer"};
@@ -129,13 +131,19 @@ DeviceSpec trn2() {
       1200, kF,
       "KevGomes1403/nki-moe-megakernel, experts of one token: 752 us with 605 such transfers, 221 "
       "with 173, 227 with 144; documented: GpSimd writes them"};
-  d.dma_transfer_ns = {150, kF,
-                       "kernel optimization tutorial: tiled 39.89, hoisted 28.2, blocked 28.41 ms"};
+  d.dma_instruction_ns = {
+      645, kM,
+      "chipboost, open half: 512 transfers more take 330 us more, whatever their size; documented "
+      "(DGE reference): approximately 600"};
+  d.dma_trigger_ns = {
+      169, kF,
+      "chipboost, open half: four kernels that differ in which tiles they load again; 128 loads of "
+      "one row"};
+  d.dma_transfer_ns = {20, kA, "as trn1"};
   d.dma_transpose_rate = {0.9, kD, "Trainium2 architecture: up to 90 % of DMA throughput"};
   d.kernel_fixed_ns = {
-      2500, kF,
-      "least squares over seven kernels below 250 us: nki-autotune's 89.5 (two) and 90.92 % MFU, "
-      "nki-library's four MLPs of one token"};
+      8500, kF,
+      "chipboost, open half: two copies of 20.5 and 51.6 us that the transfers do not explain"};
   d.throttle_ramp_ns = {3000, kD, "Neuron Explorer: dI/dt ramp of about 3 us"};
   d.throttle_start = {0.5, kD, "Neuron Explorer: starts near 50 %"};
   return d;
@@ -164,9 +172,11 @@ DeviceSpec trn3() {
   d.dma_completion_ns = {300, kA, "as trn2"};
   d.dma_descriptor_ns = {1.5, kA, "as trn2"};
   d.dma_software_ns = {1200, kA, "as trn2"};
-  d.dma_transfer_ns = {150, kA, "as trn2"};
+  d.dma_instruction_ns = {645, kA, "as trn2"};
+  d.dma_trigger_ns = {169, kA, "as trn2"};
+  d.dma_transfer_ns = {20, kA, "as trn2"};
   d.dma_transpose_rate = {0.9, kA, "as trn2"};
-  d.kernel_fixed_ns = {2500, kA, "as trn2"};
+  d.kernel_fixed_ns = {8500, kA, "as trn2"};
   return d;
 }
 
@@ -257,6 +267,8 @@ const std::vector<ParameterRow>& parameter_rows() {
       {"dma_issue", "ns per queue", &D::dma_issue_ns},
       {"dma_depth", "transfers per queue", &D::dma_depth},
       {"dma_software", "ns per transfer", &D::dma_software_ns},
+      {"dma_instruction", "ns per transfer", &D::dma_instruction_ns},
+      {"dma_trigger", "ns per transfer", &D::dma_trigger_ns},
       {"dma_transfer", "ns per transfer", &D::dma_transfer_ns},
       {"dma_descriptor", "ns per chunk", &D::dma_descriptor_ns},
       {"dma_descriptor_floor", "ns per chunk", &D::dma_descriptor_floor},

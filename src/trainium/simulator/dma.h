@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "trainium/simulator/device_spec.h"
@@ -23,6 +24,10 @@ struct Transfer {
   bool transposes = false;
   // True if GpSimd writes the descriptors because the address is known only at run time.
   bool software = false;
+  // True if the descriptors exist before the kernel begins, so that nothing has to generate them.
+  bool described = false;
+  // Identifies what a load reads that fills a whole tile; 0 for every other transfer.
+  uint64_t content = 0;
   double rate = 1;  // The share of an engine's bandwidth that this transfer reaches.
 
   int64_t bytes() const { return partitions * bytes_per_partition; }
@@ -45,7 +50,8 @@ double engine_ns(const DeviceSpec& device, const Transfer& transfer, int64_t par
 
 struct TransferTimes {
   double issue = 0, data_begin = 0, data_end = 0;
-  double visible = 0;  // When the consumer sees the data.
+  double visible = 0;       // When the consumer sees the data.
+  double sequencer_ns = 0;  // The time before `issue` in which a sequencer triggers the transfer.
   int queue = 0;
 };
 
@@ -130,10 +136,14 @@ class DmaSystem {
   };
 
   void plan(const Transfer& transfer);
+  double instruction_ns(const Transfer& transfer);
 
   const DeviceSpec& device_;
   EngineLanes engines_;
   Lane hbm_;
+  std::unordered_map<uint64_t, int64_t> last_load_;  // By content: loaded_ at its last load.
+  int64_t loaded_ = 0;  // Bytes per partition that whole tiles have loaded.
+  Lane sequencer_;  // The one that triggers transfers; its hardware generates their descriptors.
   std::vector<Queue> queues_;
   std::array<QueueRange, 3> ranges_;
   double descriptors_written_ = kLongAgo;  // When GpSimd finished its last descriptors.

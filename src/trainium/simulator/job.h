@@ -44,13 +44,15 @@ struct TensorWork {
 // use it again; the analysis of stalls (trainium/trace/stalls.h) does.
 struct Run {
   Unit unit = Unit::kDma;
-  double begin = 0;        // When a compute engine begins, or when a transfer is issued.
-  double table_ns = 0;     // The load of an activation table just before `begin`.
-  double engine_free = 0;  // When the engine finished its earlier work; unset for transfers.
-  double port_free = 0;    // When no other engine held the port to PSUM or SBUF (NeuronCore-v2).
-  double end = 0;          // When the engine is free, or a transfer's last byte has moved.
-  double visible = 0;      // When consumers see the result.
-  int queue = 0;           // The queue of a transfer.
+  double begin = 0;         // When a compute engine begins, or when a transfer is issued.
+  double table_ns = 0;      // The load of an activation table just before `begin`.
+  double engine_free = 0;   // When the engine finished its earlier work; unset for transfers.
+  double port_free = 0;     // When no other engine held the port to PSUM or SBUF (NeuronCore-v2).
+  double end = 0;           // When the engine is free, or a transfer's last byte has moved.
+  double visible = 0;       // When consumers see the result.
+  int queue = 0;            // The queue of a transfer.
+  double ready = 0;         // When the data and the destination of a transfer were ready.
+  double sequencer_ns = 0;  // How long a sequencer took to trigger the transfer.
 };
 
 }  // namespace neuronmm::simulator

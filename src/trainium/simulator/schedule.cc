@@ -1,6 +1,8 @@
 #include "trainium/simulator/schedule.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <variant>
 
 #include "trainium/tile/walk.h"
@@ -123,6 +125,24 @@ int64_t contiguous_elements(const tile::Region& region, const tile::Buffer& buff
   return run;
 }
 
+uint64_t mix(uint64_t hash, int64_t number) {
+  hash = (hash ^ static_cast<uint64_t>(number)) * 0x9e3779b97f4a7c15;
+  return (hash ^ hash >> 29) | 1;
+}
+
+int64_t elements(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Returns a number that is not 0 and the same for loads of the same region only.
+uint64_t content_of(tile::BufferId buffer, const tile::Region& region) {
+  uint64_t content = static_cast<uint64_t>(buffer) + 1;
+  for (size_t d = 0; d < region.dimensions; ++d) {
+    content = mix(mix(content, region.start[d]), region.size[d]);
+  }
+  return content;
+}
+
 }  // namespace
 
 Transfer make_transfer(const tile::Program& program, const Prepared& p,
@@ -144,6 +164,11 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
   // The rate of a transposing transfer (dma_transpose_rate) covers its scattered reads. A charge
   // for short chunks would count them twice.
   transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;
+  transfer.described = p.transposes;
+  const tile::Buffer& target = program.buffer(p.on_chip->buffer);
+  if (p.loads && p.spans_partitions && chip.elements() == elements(target.shape)) {
+    transfer.content = content_of(p.in_hbm->buffer, hbm);
+  }
   return transfer;
 }
 

@@ -1,10 +1,9 @@
 #pragma once
-// Tells how far predictions of similar kernels were off when they were made blind, that is, before
-// the measured time was known. The numbers are those of docs/measurements/predictions.md, by the
-// resource that dominates a kernel's time. The reports of `neuronmm` print them next to a
-// prediction.
+// Tells how far a prediction may be off. The band follows from what takes the kernel's time: for
+// each kind of instruction it is known how well public measurements cover it (evidence.h). Nine of
+// ten kernels should lie inside their bands.
 
-#include <optional>
+#include <string>
 #include <string_view>
 
 #include "trainium/trace/header.h"
@@ -19,16 +18,16 @@ enum class KernelClass { kDma, kTensor, kElementwise, kWaiting };
 std::string_view class_name(KernelClass kernel_class);
 KernelClass class_of(const TraceTiming& timing);
 
-// The mean absolute error of blind predictions that no repair of the model has used.
 struct ErrorBand {
-  double percent = 0;
-  int rows = 0;
-  // False: the error of all kernels of the dialect and device, because there are few rows.
-  bool of_class = true;
+  double percent = 0;  // To each side of the latency.
+  int rows = 0;        // The kernels with published times to which the widths were fitted.
+  // The share of the time in instructions that no public measurement covers, and their names.
+  double unmeasured_percent = 0;
+  std::string unmeasured;
+  // Says why the whole band is wider than that of a measured device. Empty if it is not.
+  std::string_view wider;
 };
 
-// Returns nothing if no kernel of that class, dialect and device was predicted blind.
-std::optional<ErrorBand> error_band(KernelClass kernel_class, std::string_view dialect,
-                                    std::string_view device);
+ErrorBand error_band(const TraceTiming& timing, std::string_view dialect, std::string_view device);
 
 }  // namespace neuronmm::trace

@@ -180,7 +180,8 @@ Status read_names(const JsonFields& attributes, Operation& operation) {
            {"op1", &operation.op1},
            {"reduce_op", &operation.reduce_op},
            {"perf_mode", &operation.perf_mode},
-           {"onezero", &operation.onezero}}) {
+           {"onezero", &operation.onezero},
+           {"dge", &operation.dge}}) {
     NMM_ASSIGN(auto text, attributes.string(key));
     if (text) *out = printable(*text);
   }

@@ -69,7 +69,7 @@ struct Operation {
   // By operand: true if an index chooses its place at run time.
   std::vector<bool> has_run_time_index;
   bool transpose = false, accumulate = false, zero = false, dynamic = false;
-  std::string op, op0, op1, reduce_op, perf_mode, onezero;
+  std::string op, op0, op1, reduce_op, perf_mode, onezero, dge;
   std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // In the Tensor engine's array.
   int64_t elements_per_index = 1;                                  // For local_gather.
 

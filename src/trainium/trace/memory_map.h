@@ -42,7 +42,8 @@ class MemoryMap {
   // `capacity` bytes, at multiples of `unit`.
   MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released released);
 
-  // Returns a place for `bytes`, the longest free first. If no free range is large enough, the
+  // Returns a place for `bytes`, the longest free first. If no free range is large enough, or if a
+  // tensor of more than a quarter of the memory would have to wait where older memory is free, the
   // result has several ranges. It is empty if all free ranges together are too small. `blocked` may
   // be null.
   std::vector<MemoryRange> find(int64_t bytes, const Blocked& blocked) const;

@@ -154,6 +154,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
   out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes, core.dma().engine_time());
   out.lines = ranked(source.stalls());
   out.classes = source.work().classes(file.header());
+  out.charged = source.charged();
   out.notes = file.header().notes;
   const std::vector<std::string>& overlaps = source.memory().overlaps();
   out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());

@@ -10,6 +10,7 @@
 #include "trainium/simulator/device_spec.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/trace/class_work.h"
+#include "trainium/trace/evidence.h"
 #include "trainium/trace/file.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
@@ -47,7 +48,8 @@ struct MemoryPeak {
 
 struct TraceTiming {
   simulator::Timing timing;
-  std::vector<LineReport> lines;  // Sorted by stalled time, longest first.
+  std::vector<LineReport> lines;     // Sorted by stalled time, longest first.
+  std::vector<ChargedTime> charged;  // Its times and the fixed cost add up to the latency.
   TraceBound bound;
   // The kernel's fixed cost, which is part of the latency and larger for a launch on several cores.
   double fixed_ns = 0;

@@ -1,8 +1,20 @@
 #include "trainium/trace/source.h"
 
 #include <algorithm>
+#include <map>
 
 namespace neuronmm::trace {
+
+namespace {
+
+// Returns a number that is not 0 and the same for reads of the same elements only.
+uint64_t content_of(const OperandRecord& record) {
+  uint64_t hash = (uint64_t{record.instance} << 32 | record.pattern) + 1;
+  hash = (hash ^ static_cast<uint64_t>(record.offset)) * 0x9e3779b97f4a7c15;
+  return (hash ^ hash >> 29) | 1;
+}
+
+}  // namespace
 
 using simulator::Run;
 using simulator::Unit;
@@ -27,6 +39,7 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
     const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
     const auto at = std::ranges::find(operation.operands, matmul ? "stationary" : "src");
     stationary_.push_back(static_cast<size_t>(at - operation.operands.begin()));
+    replaces_.push_back(!header_.legacy() && operation.name == "dma_copy" && !operation.accumulate);
   }
 }
 
@@ -59,16 +72,33 @@ const Access& TraceSource::access_of(size_t operand, const OperandRecord& record
   return *known.access;
 }
 
+// Returns whether an access covers its whole tensor.
+bool TraceSource::fills(const Access& access, uint32_t root) const {
+  const TensorKind& kind = header_.tensors[contents_.instances[root].kind];
+  const Form& form = contents_.accesses.form(access);
+  return kind.on_chip() && form.partitions == kind.shape[0] &&
+         form.elements * form.dtype.bytes == kind.row_bytes();
+}
+
 // Finds the operands and the price of the instruction.
 Status TraceSource::resolve() {
   operands_.clear();
   forms_.clear();
+  bool fills_tile = false;
+  uint64_t content = 0;
   const Operation& operation = header_.operations[cursor_.subject()];
   const size_t stationary = stationary_[cursor_.subject()];
   for (size_t i = 0; i < cursor_.num_operands(); ++i) {
     const OperandRecord record = cursor_.operand(i);
     const Access& access = access_of(i, record, operation.has_run_time_index[i]);
     roots_.push_back(contents_.instances[record.instance].root);
+    if (header_.tensors[contents_.instances[roots_.back()].kind].memory == Memory::kHbm) {
+      content = content_of(record);
+    }
+    if (operation.writes[i] && fills(access, roots_.back())) {
+      fills_tile = true;
+      if (replaces_[cursor_.subject()]) memory_.begin_anew(roots_.back(), index_);
+    }
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),
                     .writes = operation.writes[i],
@@ -84,6 +114,7 @@ Status TraceSource::resolve() {
                 priced.error().message);
   }
   priced_ = *priced;
+  content_ = fills_tile ? content : 0;
   return {};
 }
 
@@ -108,6 +139,7 @@ simulator::Transfer TraceSource::transfer() {
   if (priced_->on_chip >= 0) {
     transfer.first_partition = operands_[static_cast<size_t>(priced_->on_chip)].first_partition;
   }
+  transfer.content = content_;
   stalls_.transfer(cursor_.source(), transfer.bytes());
   return transfer;
 }
@@ -184,12 +216,28 @@ void TraceSource::count_bytes(simulator::Summary& summary) const {
 void TraceSource::ran(const Run& run) {
   const bool transfer = run.unit == Unit::kDma;
   work_.add(cursor_.subject(), run);
-  stalls_.record(index_, cursor_.source(), run, transfer ? wait_of_transfer(run) : wait_of(run));
+  const auto evidence =
+      static_cast<uint32_t>(evidence_of(header_.operations[cursor_.subject()], *priced_));
+  const uint32_t subject = cursor_.subject() * static_cast<uint32_t>(kEvidences) + evidence;
+  stalls_.record(index_, cursor_.source(), subject, run,
+                 transfer ? wait_of_transfer(run) : wait_of(run));
   if (transfer) {
     predecessors_.transfer(index_, run);
   } else {
     predecessors_.engine(index_, run.unit);
   }
+}
+
+std::vector<ChargedTime> TraceSource::charged() const {
+  std::map<std::pair<size_t, std::string>, double> sums;
+  for (const auto& [subject, ns] : stalls_.charged()) {
+    sums[{subject % kEvidences, header_.operations[subject / kEvidences].name}] += ns;
+  }
+  std::vector<ChargedTime> out;
+  for (const auto& [key, ns] : sums) {
+    out.push_back({static_cast<Evidence>(key.first), key.second, ns});
+  }
+  return out;
 }
 
 StallLog::Wait TraceSource::wait_of(const Run& run) const {
@@ -215,7 +263,12 @@ StallLog::Wait TraceSource::wait_of(const Run& run) const {
 StallLog::Wait TraceSource::wait_of_transfer(const Run& run) const {
   const Predecessors::Queue queue = predecessors_.queue(run.queue);
   if (run.begin <= queue.free) return {Cause::kIssue, queue.instruction, 0};
-  StallLog::Wait wait = wait_for_data(run.begin, run.unit);
+  constexpr double kRounding = 1;  // The sequencer's times are kept in single precision.
+  const double triggered = run.begin - run.sequencer_ns;
+  if (triggered > run.ready + kRounding) {
+    return {Cause::kIssue, predecessors_.transfer_before(triggered + kRounding), 0};
+  }
+  StallLog::Wait wait = wait_for_data(run.ready, run.unit);
   wait.ns = run.begin - std::max(0.0, queue.free);
   return wait;
 }

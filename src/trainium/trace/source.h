@@ -12,6 +12,7 @@
 #include "trainium/simulator/core.h"
 #include "trainium/trace/class_work.h"
 #include "trainium/trace/contents.h"
+#include "trainium/trace/evidence.h"
 #include "trainium/trace/price_cache.h"
 #include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
@@ -47,6 +48,7 @@ class TraceSource {
 
   const StallLog& stalls() const { return stalls_; }
   const WorkByOperation& work() const { return work_; }
+  std::vector<ChargedTime> charged() const;
   const TensorMemory& memory() const { return memory_; }
 
  private:
@@ -69,6 +71,7 @@ class TraceSource {
     Access key;
     const Access* access = nullptr;
   };
+  bool fills(const Access& access, uint32_t root) const;
   const Access& access_of(size_t operand, const OperandRecord& record, bool has_run_time_index);
 
   const TraceFile& file_;
@@ -93,6 +96,8 @@ class TraceSource {
   // By operation: the operand that the Tensor engine holds. An index after the last operand means
   // none.
   std::vector<size_t> stationary_;
+  std::vector<bool> replaces_;  // By operation: a DMA that replaces what it writes.
+  uint64_t content_ = 0;        // What the instruction loads if it fills a tile (dma.h).
   Status status_;
 };
 

@@ -16,7 +16,8 @@ std::string_view cause_name(Cause cause) {
 StallLog::StallLog(size_t lines, int64_t instructions)
     : lines_(lines), links_(static_cast<size_t>(instructions)) {}
 
-void StallLog::record(uint32_t instruction, uint32_t line, const Run& run, const Wait& wait) {
+void StallLog::record(uint32_t instruction, uint32_t line, uint32_t subject, const Run& run,
+                      const Wait& wait) {
   LineStalls& stalls = lines_[line];
   ++stalls.instructions;
   stalls.busy_ns += run.end - run.begin;
@@ -27,6 +28,7 @@ void StallLog::record(uint32_t instruction, uint32_t line, const Run& run, const
   Link& link = links_[instruction];
   link.begin = run.begin;
   link.earlier = wait.earlier;
+  link.subject = subject;
   link.line_and_cause = line * static_cast<uint32_t>(kCauses) + static_cast<uint32_t>(cause);
   if (run.visible > end_) {
     end_ = run.visible;
@@ -46,6 +48,18 @@ std::vector<LineStalls> StallLog::lines() const {
     until = link.begin;
     cause = link.line_and_cause % kCauses;
     if (link.earlier == kNoInstruction) line.stalled_ns[cause] += until;
+  }
+  return out;
+}
+
+std::map<uint32_t, double> StallLog::charged() const {
+  std::map<uint32_t, double> out;
+  double until = end_;
+  for (uint32_t at = last_; at != kNoInstruction; at = links_[at].earlier) {
+    const Link& link = links_[at];
+    const double begin = link.earlier == kNoInstruction ? 0 : link.begin;
+    out[link.subject] += until - begin;
+    until = begin;
   }
   return out;
 }
@@ -76,6 +90,17 @@ void Predecessors::transfer(uint32_t instruction, const Run& run) {
   ring.instruction = instruction;
   ring.flying[ring.at] = {run.end, instruction};
   ring.at = (ring.at + 1) % ring.flying.size();
+  recent_[next_recent_] = {run.begin, instruction};
+  next_recent_ = (next_recent_ + 1) % kRemembered;
+}
+
+uint32_t Predecessors::transfer_before(double time) const {
+  const Issued* best = nullptr;
+  for (const Issued& each : recent_) {
+    if (each.instruction == StallLog::kNoInstruction || each.end > time) continue;
+    if (!best || each.end > best->end) best = &each;
+  }
+  return best ? best->instruction : StallLog::kNoInstruction;
 }
 
 }  // namespace neuronmm::trace

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,7 @@ struct LineStalls {
 // Notes for every instruction which earlier instruction it waited for. From the instruction that
 // ends last, these links form a chain back to the begin of the kernel. The time between the begins
 // of two linked instructions is charged to the line of the earlier one, under the cause of the
-// later one's wait. The times of all lines thus add up to the kernel's. The log takes 16 bytes per
+// later one's wait. The times of all lines thus add up to the kernel's. The log takes 24 bytes per
 // instruction.
 class StallLog {
  public:
@@ -56,17 +57,22 @@ class StallLog {
     uint32_t earlier = kNoInstruction;  // The instruction that ended the wait.
     double ns = 0;                      // How long the engine or queue stood idle.
   };
-  void record(uint32_t instruction, uint32_t line, const simulator::Run& run, const Wait& wait);
+  // `subject` is any number that the caller gives to instructions of one kind.
+  void record(uint32_t instruction, uint32_t line, uint32_t subject, const simulator::Run& run,
+              const Wait& wait);
   void transfer(uint32_t line, int64_t bytes) { lines_[line].bytes += bytes; }
 
   // Returns the work and the waits of all instructions so far, by line.
   std::vector<LineStalls> lines() const;
+  // Returns the kernel's time by subject. It is charged as by line.
+  std::map<uint32_t, double> charged() const;
 
  private:
   struct Link {
     double begin = 0;
     uint32_t earlier = kNoInstruction;  // The instruction that ended the wait.
     uint32_t line_and_cause = 0;        // line · kCauses + cause.
+    uint32_t subject = 0;
   };
   std::vector<LineStalls> lines_;
   std::vector<Link> links_;
@@ -89,6 +95,8 @@ class Predecessors {
   };
   Queue queue(int number) const;
   void transfer(uint32_t instruction, const simulator::Run& run);
+  // Returns the transfer that was issued last before a time, of those that are remembered.
+  uint32_t transfer_before(double time) const;
 
  private:
   struct Issued {
@@ -105,6 +113,9 @@ class Predecessors {
   std::array<uint32_t, simulator::kNumEngines> engines_;
   uint32_t port_ = StallLog::kNoInstruction;
   std::vector<Ring> queues_;
+  static constexpr size_t kRemembered = 64;
+  std::array<Issued, kRemembered> recent_;  // The last transfers, whose `end` is their issue.
+  size_t next_recent_ = 0;
 };
 
 }  // namespace neuronmm::trace

@@ -46,6 +46,22 @@ std::pair<size_t, size_t> cells_touching(const std::vector<int64_t>& cuts,
           static_cast<size_t>(std::min(last, cells))};
 }
 
+// Calls visit(offsets, place) for each part of a tensor that lies inside `memory`. The tensor lies
+// in `ranges`, one after the other. `offsets` are bytes of the tensor, which begin at `place`.
+template <typename Visit>
+void for_each_offset(const std::vector<MemoryRange>& ranges, const MemoryRange& memory,
+                     const Visit& visit) {
+  int64_t offset = 0;
+  for (const MemoryRange& range : ranges) {
+    const int64_t begin = std::max(range.begin, memory.begin);
+    const int64_t end = std::min(range.end, memory.end);
+    if (begin < end) {
+      visit(Interval{offset + begin - range.begin, offset + end - range.begin}, begin);
+    }
+    offset += range.end - range.begin;
+  }
+}
+
 }  // namespace
 
 TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
@@ -167,6 +183,18 @@ void TensorMemory::end_access(uint32_t root, uint32_t now) {
   }
 }
 
+void TensorMemory::begin_anew(uint32_t root, uint32_t now) {
+  int32_t& id = state_of_[root];
+  const Instance& instance = contents_.instances[root];
+  if (id == kNoState || instance.address >= 0) return;
+  TensorState& state = states_[static_cast<size_t>(id)];
+  const TensorKind& kind = header_.tensors[instance.kind];
+  if (!state.mapped || kind.memory != Memory::kSbuf) return;
+  state.live = false;
+  map(kind.memory).vacate(state.ranges, id, now + 1);
+  id = kNoState;
+}
+
 Error TensorMemory::no_memory_error(const Instance& instance) const {
   const TensorKind& kind = header_.tensors[instance.kind];
   return fail("{}: {}: no room for {} of {} bytes per partition beside the tensors with addresses",
@@ -258,9 +286,8 @@ void TensorMemory::inherit(TensorState& state, const MemoryMap::Piece& piece) {
   }
 }
 
-// Makes the cells wait for the tensor that was there before. If both tensors lie in one piece each,
-// cells wait for the cells that they overlap; otherwise every cell waits for the whole earlier
-// tensor.
+// Makes the cells wait for the tensor that was there before. Each cell waits for the cells that lay
+// on its bytes. A cell's bytes may lie in several pieces.
 void TensorMemory::inherit(TensorState& state, const TensorState& before,
                            const MemoryMap::Piece& piece, uint8_t quarters) {
   const bool whole = state.ranges.size() == 1 && before.ranges.size() == 1;
@@ -272,33 +299,37 @@ void TensorMemory::inherit(TensorState& state, const TensorState& before,
   }
   const TensorGrid& grid = contents_.accesses.grid(state.kind);
   const auto columns = static_cast<size_t>(grid.num_columns());
-  for (size_t i = 0; i < state.cells.size(); ++i) {
-    const size_t r = i / columns, c = i % columns;
-    const Interval partitions = {state.first_partition + grid.rows[r],
-                                 state.first_partition + grid.rows[r + 1]};
-    if ((quarters_of(partitions.begin, partitions.end) & quarters) == 0) continue;
-    if (!whole) {
-      for (const CellTimes& cell : before.cells) wait_for_cell(state.cells[i], cell);
-      continue;
+  for_each_offset(state.ranges, piece.range, [&](const Interval& offsets, int64_t place) {
+    const auto [first, last] = cells_touching(grid.columns, offsets);
+    for (size_t c = first; c < last; ++c) {
+      const Interval part = {std::max(grid.columns[c], offsets.begin),
+                             std::min(grid.columns[c + 1], offsets.end)};
+      const int64_t begin = place + part.begin - offsets.begin;
+      const Interval bytes = {begin, begin + part.end - part.begin};
+      for (size_t i = c; i < state.cells.size(); i += columns) {
+        const size_t r = i / columns;
+        const Interval partitions = {state.first_partition + grid.rows[r],
+                                     state.first_partition + grid.rows[r + 1]};
+        if ((quarters_of(partitions.begin, partitions.end) & quarters) == 0) continue;
+        inherit_cell(state.cells[i], partitions, bytes, before);
+      }
     }
-    const int64_t begin = state.ranges[0].begin;
-    const Interval bytes = {std::max(begin + grid.columns[c], piece.range.begin),
-                            std::min(begin + grid.columns[c + 1], piece.range.end)};
-    if (bytes.begin < bytes.end) inherit_cell(state.cells[i], partitions, bytes, before);
-  }
+  });
 }
 
 void TensorMemory::inherit_cell(CellTimes& cell, const Interval& partitions, const Interval& bytes,
                                 const TensorState& before) const {
   const TensorGrid& grid = contents_.accesses.grid(before.kind);
-  const int64_t begin = before.ranges[0].begin, first = before.first_partition;
+  const int64_t first = before.first_partition;
   const auto rows = cells_touching(grid.rows, {partitions.begin - first, partitions.end - first});
-  const auto columns = cells_touching(grid.columns, {bytes.begin - begin, bytes.end - begin});
-  for (size_t r = rows.first; r < rows.second; ++r) {
-    for (size_t c = columns.first; c < columns.second; ++c) {
-      wait_for_cell(cell, before.cells[r * static_cast<size_t>(grid.num_columns()) + c]);
+  for_each_offset(before.ranges, {bytes.begin, bytes.end}, [&](const Interval& offsets, int64_t) {
+    const auto columns = cells_touching(grid.columns, offsets);
+    for (size_t r = rows.first; r < rows.second; ++r) {
+      for (size_t c = columns.first; c < columns.second; ++c) {
+        wait_for_cell(cell, before.cells[r * static_cast<size_t>(grid.num_columns()) + c]);
+      }
     }
-  }
+  });
 }
 
 }  // namespace neuronmm::trace

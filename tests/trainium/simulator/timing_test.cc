@@ -83,16 +83,17 @@ double chain_interval(const DeviceSpec& device, DType dtype, int64_t columns) {
 }
 
 TEST(Timing, LoadMultiplyEvictStoreTakesTheSumOfItsParts) {
-  // An engine moves 8 rows of 256 B of x and then 8 rows of 1024 B of w.
-  const double x_ns = 150 + 8 * (256 / 24.1 + 1.5), w_ns = 150 + 8 * (1024 / 24.1 + 1.5);
-  const double fixed = 2500;  // The fixed cost of every kernel.
-  const double w_visible = fixed + 740 + x_ns + w_ns + 300;
+  // An engine moves 8 rows of 1024 B of w.
+  const double w_ns = 20 + 8 * (1024 / 24.1 + 1.5);
+  const double fixed = 8500;  // The fixed cost of every kernel.
+  // A sequencer triggers x and then w, 645 ns each. x has moved before w begins.
+  const double w_visible = fixed + 2 * 645 + 740 + w_ns + 300;
   // The matmul takes 512 columns and 10 cycles more. Its sum is in PSUM 400 cycles later.
   const double sums_visible = w_visible + (512 + 10) / 2.4 + 400 / 2.4;
   // Scalar finishes before Vector would. Scalar takes 64 + 290 more cycles at 1.2 GHz. Vector would
   // take 68 + 80 at 0.96 GHz.
   const double y_visible = sums_visible + (512 + 64) / 1.2 + 290 / 1.2;
-  const double stored = y_visible + 740 + w_ns + 300;
+  const double stored = y_visible + 645 + 740 + w_ns + 300;
   EXPECT_NEAR(nanoseconds(one_matmul(), kTrn2), stored, 0.1);
 }
 
@@ -139,10 +140,9 @@ TEST(Timing, AnActivationTableLoadsOnce) {
   const double one = activations(1), two = activations(2), three = activations(3);
   EXPECT_NEAR(three - two, (512 + 64) / 1.2, 1e-3);
   EXPECT_NEAR(two - one, (512 + 64) / 1.2, 1e-3);
-  // The time is the kernel's fixed 2500 ns, the loads of x and w, the table load, the activation
-  // and its latency.
-  const double w_visible =
-      2500 + 740 + 150 + 8 * (256 / 24.1 + 1.5) + 150 + 8 * (1024 / 24.1 + 1.5) + 300;
+  // The time is the kernel's fixed 8500 ns, the triggers of x and w, the load of w, the table load,
+  // the activation and its latency.
+  const double w_visible = 8500 + 2 * 645 + 740 + 20 + 8 * (1024 / 24.1 + 1.5) + 300;
   EXPECT_NEAR(one, w_visible + 1280 + (512 + 64) / 1.2 + 290 / 1.2, 0.1);
 }
 

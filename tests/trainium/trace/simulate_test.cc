@@ -156,7 +156,7 @@ TEST(Simulate, ALaunchOnTwoCoresCostsMoreAndSharesTheStack) {
   };
   const TraceTiming one = timing("nki", false, kTrn2), two = timing("nki", true, kTrn2);
   EXPECT_EQ(one.fixed_ns, kTrn2.kernel_fixed_ns);
-  EXPECT_EQ(two.fixed_ns, kTrn2.kernel_fixed_ns + 25000);
+  EXPECT_EQ(two.fixed_ns, kTrn2.kernel_fixed_ns + 15000);
   EXPECT_GE(two.timing.summary.total_time, one.timing.summary.total_time + 25e-6);
   const double bytes = 2 * 128 * 512 * 2;
   EXPECT_NEAR(two.bound.compulsory_ns, bytes / (kTrn2.hbm_stack_bandwidth / 2), 1e-6);
