@@ -4,8 +4,7 @@ A function checks its operands, records the instruction, and computes its values
 values. Names and parameters are those of the public nki.isa documentation.
 """
 
-from ..tracer import errors as _errors
-from ..tracer import location as _location
+from .. import removed as _removed
 from ..tracer.errors import NkiValidationError
 from ..tracer.registers import NkiScalar
 from ..tracer.registers import Register as VirtualRegister
@@ -84,7 +83,7 @@ def get_nc_sub_version():
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _errors.UnknownCall(f"{_location.describe()}: nki.isa.{name} is not known to this tracer")
+    _removed.unknown("nki.isa", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -1,10 +1,11 @@
-"""Instructions that check the names which a kernel gives them."""
+"""Instructions that check the names and the parameters which a kernel gives them."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 
+from .. import removed
 from ..tracer import session as sessions
 
 
@@ -15,12 +16,18 @@ def with_checked_name(function):
     if not inspect.isfunction(function) or "name" not in function.__code__.co_varnames[: _arguments_of(function)]:
         return function
 
+    parameters = set(function.__code__.co_varnames[: _arguments_of(function)])
+
     @functools.wraps(function)
     def checked_call(*args, **kwargs):
         name = kwargs.get("name")
         if name is not None and sessions.current is not None:
             sessions.current.bodies.check_name(f"nki.isa.{function.__name__}", name)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            removed.check_parameters(f"nki.isa.{function.__name__}", kwargs.keys() - parameters)
+            raise
 
     return checked_call
 
