@@ -23,7 +23,6 @@ _PARAMETERS = {
     "unique_indices": "nki.isa.dma_compute(dst, srcs, reduce_op, unique_indices=...)",
     "use_gpsimd_dma": "dma_engine=nki.isa.dma_engine.gpsimd_dma",
     "imm": "src=nki.isa.register_alloc(NUMBER)",
-    "num_channels": "channel_ids of collective_permute_implicit",
 }
 
 

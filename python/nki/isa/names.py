@@ -9,11 +9,11 @@ from .. import removed
 from ..tracer import session as sessions
 
 
-def with_checked_name(function):
+def checked_instruction(function):
     """Returns an instruction's function that accepts each name once in the body of a loop of the
-    device. A function without the parameter `name` is returned as it is.
+    device, and that knows what replaces removed parameters. Other objects are returned as they are.
     """
-    if not inspect.isfunction(function) or "name" not in function.__code__.co_varnames[: _arguments_of(function)]:
+    if not inspect.isfunction(function):
         return function
 
     parameters = set(function.__code__.co_varnames[: _arguments_of(function)])

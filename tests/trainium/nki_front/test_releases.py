@@ -124,6 +124,7 @@ WRONG = (
     ("dst_rmw_op", "nisa.dma_copy(acc, x[0:1], dst_rmw_op=nl.add)", "dst_rmw_op was removed: use nki.isa.dma_compute"),
     ("unique_indices", "nisa.dma_copy(acc, x[0:1], unique_indices=True)", "unique_indices was removed: use nki.isa.dma_compute"),
     ("use_gpsimd_dma", "nisa.sendrecv(acc, acc, 0, 0, 0, use_gpsimd_dma=True)", "use_gpsimd_dma was removed: use dma_engine="),
+    ("imm", "nisa.register_move(reg, imm=42)", "nki.isa.register_move: imm was removed: use src=nki.isa.register_alloc(NUMBER)"),
     ("strings as memories", "nl.ndarray((1, 8), nl.float32, buffer='sbuf')", "strings name no memory since NKI 0.3: use nl.sbuf"),
     ("unknown parameters stay unknown", "nisa.memset(acc, 0.0, frobnicate=3)", "unexpected keyword argument 'frobnicate'"),
     ("unknown names stay unknown", "nl.frobnicate(3)", "nki.language.frobnicate is not known"),
