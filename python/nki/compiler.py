@@ -2,7 +2,8 @@
 exist since NKI 0.7.
 
 All of them concern the compiler only. The tracer records the same program for all their values, and
-notes those that change what fits into SBUF. None leaves a choice to the compiler. Source: the public nki.compiler documentation (SDK 2.33).
+notes those that change what fits into SBUF. None leaves a choice to the compiler.
+Source: the public nki.compiler documentation (SDK 2.33).
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ def jit(fn=None, *, compile_config=None, specialization_config=None, **kwargs):
     `kernel[2]`.
     """
     if "platform_target" in kwargs:
-        releases.removed("nki.jit: platform_target", (0, 4), "the variable NEURON_PLATFORM_TARGET_OVERRIDE, or --device of neuronmm")
+        instead = "the variable NEURON_PLATFORM_TARGET_OVERRIDE, or --device of neuronmm"
+        releases.removed("nki.jit: platform_target", (0, 4), instead)
     compiler.check("nki.jit", compile_config, specialization_config)
     if fn is None:
         return functools.partial(jit, compile_config=compile_config, specialization_config=specialization_config, **kwargs)

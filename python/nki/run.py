@@ -84,7 +84,7 @@ def _parser():
                         help="folder with modules that the kernel imports, searched after installed ones")  # fmt: skip
     parser.add_argument("--device", default="trn2", help="device to run on: trn1, trn2 or trn3 (default trn2)")
     parser.add_argument("--sdk", metavar="RELEASE",
-                        help="release of the Neuron SDK whose rules hold (default: the newest one that has the device)")  # fmt: skip
+                        help="release of the Neuron SDK whose rules hold (default: the newest that has the device)")  # fmt: skip
     parser.add_argument("--trace", metavar="OUT", help="trace file to write (default: none)")
     parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
     parser.add_argument("--ref", metavar="MODULE:FN|EXPR",
@@ -213,7 +213,8 @@ def _follow_release(session, kernel, is_legacy):
     says of the launch.
     """
     if is_legacy and releases.selected is None and not session.release.legacy:
-        session.note(f"neuronxcc.nki: {session.release} does not compile it, so the rules are those of {releases.NEWEST_WITH_LEGACY}")
+        session.note(f"neuronxcc.nki: {session.release} does not compile it, so the rules are those of "
+                     f"{releases.NEWEST_WITH_LEGACY}")  # fmt: skip
         session.release = releases.NEWEST_WITH_LEGACY
     if not is_legacy:
         logical_cores.note_launch(session)
@@ -261,8 +262,9 @@ def _find_kernel(text):
         raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     if _is_legacy(getattr(kernel, "func", kernel)):
         if releases.selected is not None and not releases.selected.legacy:
-            raise KernelFailed(f"{_definition(getattr(kernel, 'func', kernel))}: neuronxcc.nki was removed in the Neuron SDK 2.30, "
-                               f"and the rules are those of {releases.selected}: write `import nki`, or use --sdk 2.28")  # fmt: skip
+            raise KernelFailed(f"{_definition(getattr(kernel, 'func', kernel))}: neuronxcc.nki was removed in the Neuron SDK "
+                               f"2.30, and the rules are those of {releases.selected}: write `import nki`, or use "
+                               f"--sdk 2.28")  # fmt: skip
         _refuse_two_cores(text, grid)
         return module, sys.modules["neuronxcc.nki"].function_to_trace(kernel), grid
     return module, getattr(kernel, "func", kernel), grid

@@ -4,8 +4,7 @@ A function checks its operands, records the instruction, and computes its values
 values. Names and parameters are those of the public nki.isa documentation.
 """
 
-from ..tracer import errors as _errors
-from ..tracer import location as _location
+from .. import removed as _removed
 from ..tracer.errors import NkiValidationError
 from ..tracer.registers import NkiScalar
 from ..tracer.registers import Register as VirtualRegister
@@ -39,7 +38,7 @@ from .enums import (
 from .instruction import NkiInstruction
 from .movement import local_gather, nc_n_gather, nc_stream_shuffle
 from .mx import nc_matmul_mx, quantize_mx
-from .names import with_checked_name as _with_checked_name
+from .names import checked_instruction as _checked_instruction
 from .random_numbers import dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed
 from .reductions import (
     bn_aggr,
@@ -68,7 +67,7 @@ from .tensor_engine import nc_matmul, nc_transpose
 
 for _name, _value in list(globals().items()):
     if not _name.startswith("_"):
-        globals()[_name] = _with_checked_name(_value)
+        globals()[_name] = _checked_instruction(_value)
 
 
 def get_nc_version():
@@ -84,7 +83,7 @@ def get_nc_sub_version():
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _errors.UnknownCall(f"{_location.describe()}: nki.isa.{name} is not known to this tracer")
+    _removed.unknown("nki.isa", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import removed
 from ..tracer import errors, indirect, operands, operators, values
 from ..tracer import session as sessions
 from ..tracer.layout import HBM, PSUM, SBUF
@@ -13,12 +14,15 @@ from .instruction import DONE
 
 
 def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown, engine=engine.unknown,
-             name=None, dst_rmw_op=None, unique_indices=True):  # fmt: skip
+             name=None, dst_rmw_op=None, unique_indices=None):  # fmt: skip
     """dst = src, with a conversion through float32. With `dst_rmw_op`, a parameter of older
     releases, dst = dst + src.
     """
     call = "nki.isa.dma_copy"
     s = sessions.active(call)
+    if s.dialect == "nki" and s.release.nki >= (0, 3):
+        given = {"dst_rmw_op": dst_rmw_op, "unique_indices": unique_indices}
+        removed.check_parameters(call, [name for name, value in given.items() if value is not None])
     _check_memories(call, dst, src)
     if dst.layout.size != src.layout.size:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected equally many elements")

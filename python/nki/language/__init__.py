@@ -1,7 +1,6 @@
 """`import nki.language as nl`: types, memories, tensors, loops and functions of tiles."""
 
-from ..tracer import errors as _errors
-from ..tracer import location as _location
+from .. import removed as _removed
 from ..tracer.dtypes import (
     DType,
     bfloat16,
@@ -92,4 +91,4 @@ dtype = DType
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _errors.UnknownCall(f"{_location.describe()}: nki.language.{name} is not known to this tracer")
+    _removed.unknown("nki.language", name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import isa
+from .. import isa, removed
 from ..tracer import dtypes, errors, operands
 from ..tracer import session as sessions
 from ..tracer.indexing import DynamicSlice
@@ -18,6 +18,8 @@ def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tenso
     call = "nki.language.ndarray"
     s = sessions.active(call)
     found, memory = region(buffer)
+    if memory is not None:
+        removed.check_buffer(call, buffer)
     if memory is None:
         errors.fail(
             call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}"

@@ -30,8 +30,8 @@ class _Body:
         self.issued: list | None = None
         if self.session.bodies.unordered_regions:
             errors.fail(call, "cannot stand inside nki.language.no_reorder: put the region into the body")
-        self.session.note("fori_loop, while_loop: every iteration ends with a barrier of all engines, which predicted times leave out "
-                          "(NKI's guide on dynamic loops); tiles of one iteration overlap, iterations do not")  # fmt: skip
+        self.session.note("fori_loop, while_loop: every iteration ends with a barrier of all engines, which predicted times "
+                          "leave out (NKI's guide on dynamic loops); tiles of one iteration overlap, iterations do not")  # fmt: skip
         self._note_errors_of_the_compiler()
 
     def _note_errors_of_the_compiler(self):
@@ -43,8 +43,8 @@ class _Body:
             s.note(f"{where}: {self.call}: a loop inside the body of another one: neuronx-cc 2.27 ended with NCC_ICFG018 for such "
                    "loops")  # fmt: skip
         if s.device.generation >= 3 and prod(s.grid) == 1:
-            s.note(f"{where}: {self.call}: neuronx-cc 2.27 ended with NCC_IXGM002 for such a loop in a kernel that was launched on "
-                   "one core of trn2")  # fmt: skip
+            s.note(f"{where}: {self.call}: neuronx-cc 2.27 ended with NCC_IXGM002 for such a loop in a kernel that was "
+                   "launched on one core of trn2")  # fmt: skip
 
     def __call__(self, register):
         with self.session.bodies.inside(self.call) as body:

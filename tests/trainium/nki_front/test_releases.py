@@ -114,7 +114,20 @@ WRONG = (
     ("scalar_store takes no int", "nisa.scalar_store(one, 3)", "expected an NkiScalar, found 3"),
     ("scalar_load reads no PSUM", "nisa.scalar_load(nl.zeros((1, 1), nl.int32, buffer=nl.psum))", "expected one element in sbuf or hbm"),
     ("a grid names its memory", "nl.alloc_tiles(tile_shape=(1, 4), element_shape=(1, 8), dtype=nl.float32)", "buffer"),
-    ("legacy names stay unknown", "nl.par_dim(3)", "nki.language.par_dim is not known"),
+    # What earlier versions removed
+    ("block dimensions", "nl.ndarray((2, nl.par_dim(3)), nl.float32)", "nki.language.par_dim was removed: use a list of tiles"),
+    ("arange", "x[nl.arange(3)]", "nki.language.arange was removed: use slices"),
+    ("mgrid", "nl.mgrid[0:3, 0:3]", "nki.language.mgrid was removed: use slices"),
+    ("spmd_dim", "nl.spmd_dim(2, nl.nc(2))", "nki.language.spmd_dim was removed: use kernel[2]"),
+    ("dynamic copies", "nisa.tensor_copy_dynamic_src(acc, acc)", "was removed: use nki.isa.tensor_copy with tensor.ap"),
+    ("masks", "nisa.memset(acc, 0.0, mask=None)", "nki.isa.memset: mask was removed: use slices"),
+    ("dst_rmw_op", "nisa.dma_copy(acc, x[0:1], dst_rmw_op=nl.add)", "dst_rmw_op was removed: use nki.isa.dma_compute"),
+    ("unique_indices", "nisa.dma_copy(acc, x[0:1], unique_indices=True)", "unique_indices was removed: use nki.isa.dma_compute"),
+    ("use_gpsimd_dma", "nisa.sendrecv(acc, acc, 0, 0, 0, use_gpsimd_dma=True)", "use_gpsimd_dma was removed: use dma_engine="),
+    ("imm", "nisa.register_move(reg, imm=42)", "nki.isa.register_move: imm was removed: use src=nki.isa.register_alloc(NUMBER)"),
+    ("strings as memories", "nl.ndarray((1, 8), nl.float32, buffer='sbuf')", "strings name no memory since NKI 0.3: use nl.sbuf"),
+    ("unknown parameters stay unknown", "nisa.memset(acc, 0.0, frobnicate=3)", "unexpected keyword argument 'frobnicate'"),
+    ("unknown names stay unknown", "nl.frobnicate(3)", "nki.language.frobnicate is not known"),
 )  # fmt: skip
 
 SIGNATURES = (
