@@ -33,7 +33,8 @@ double nanoseconds(const TraceWriter& writer, const DeviceSpec& device = kTrn2) 
 double transfer_ns(const DeviceSpec& d, int64_t bytes_per_partition, int64_t chunk_bytes) {
   const simulator::Transfer t{
       .partitions = 128, .bytes_per_partition = bytes_per_partition, .chunk_bytes = chunk_bytes};
-  return d.dma_start_ns + simulator::engine_ns(d, t, 8) + d.dma_completion_ns;
+  return d.dma_instruction_ns + d.dma_start_ns + simulator::engine_ns(d, t, 8) +
+         d.dma_completion_ns;
 }
 
 // A kernel of operations on tiles of [128, 512].
@@ -119,6 +120,24 @@ TEST(Simulate, TensorsInOtherPartitionsOfOneAddressDoNotWait) {
             same_partitions->timing.summary.total_time - 1e-6);
 }
 
+// A DMA that replaces a whole tile gets memory of its own, so a tile that the kernel allocates once
+// takes the time of one that it allocates per iteration. A tile with an address stays in its place.
+TEST(Simulate, ATileThatIsReplacedAsAWholeDoesNotWaitForItsReaders) {
+  const auto kernel = [](bool inside, int64_t address) {
+    TileKernel k;
+    uint32_t a = k.tile("a", 10, address);
+    const uint32_t out = k.tile("out", 11, address < 0 ? -1 : 8192);
+    for (int i = 0; i < 8; ++i) {
+      if (inside && i > 0) a = k.tile("a", 10, address);
+      k.load(a, i, 12);
+      k.copy(out, a, "scalar", 13);
+    }
+    return nanoseconds(k.w);
+  };
+  EXPECT_NEAR(kernel(false, -1), kernel(true, -1), 1e-6);
+  EXPECT_GT(kernel(false, 0), kernel(false, -1) + 7 * (512 + 64) / 1.2);
+}
+
 // A limit of two uses two slots, even if more memory is free. Without a limit, tensors use
 // all free memory.
 TEST(Simulate, ARotationLimitsHowFarLoadsRunAhead) {
@@ -157,7 +176,7 @@ TEST(Simulate, ALaunchOnTwoCoresCostsMoreAndSharesTheStack) {
   const TraceTiming one = timing("nki", false, kTrn2), two = timing("nki", true, kTrn2);
   EXPECT_EQ(one.fixed_ns, kTrn2.kernel_fixed_ns);
   EXPECT_EQ(two.fixed_ns, kTrn2.kernel_fixed_ns + 15000);
-  EXPECT_GE(two.timing.summary.total_time, one.timing.summary.total_time + 25e-6);
+  EXPECT_GE(two.timing.summary.total_time, one.timing.summary.total_time + 15e-6);
   const double bytes = 2 * 128 * 512 * 2;
   EXPECT_NEAR(two.bound.compulsory_ns, bytes / (kTrn2.hbm_stack_bandwidth / 2), 1e-6);
   EXPECT_LT(one.bound.compulsory_ns, two.bound.compulsory_ns);
@@ -380,7 +399,8 @@ TEST(Simulate, GathersWaitForTheirDescriptors) {
     }
     return nanoseconds(k.w);
   };
-  const double last = transfer_ns(kTrn2, 1024, 1024);
+  // GpSimd writes the descriptors in place of the hardware.
+  const double last = transfer_ns(kTrn2, 1024, 1024) - kTrn2.dma_instruction_ns;
   EXPECT_GE(kernel(true), 20 * kTrn2.dma_software_ns + last - 1e-3);
   EXPECT_LT(kernel(false), 10 * kTrn2.dma_software_ns);
 }

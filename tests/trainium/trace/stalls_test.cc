@@ -64,15 +64,17 @@ TEST(Stalls, AChainWaitsForDataTableAndResults) {
   w.run("dma_copy", "dma", {{"dst", w.all(y)}, {"src", w.all(b)}}, 22);
   const Report r = report_of(w.finish());
   const simulator::Transfer t{.partitions = 128, .bytes_per_partition = 1024, .chunk_bytes = 1024};
+  const double trigger = kTrn2.dma_instruction_ns;
   const double transfer =
-      kTrn2.dma_start_ns + simulator::engine_ns(kTrn2, t, 8) + kTrn2.dma_completion_ns;
+      trigger + kTrn2.dma_start_ns + simulator::engine_ns(kTrn2, t, 8) + kTrn2.dma_completion_ns;
   EXPECT_NEAR(r.waited(21, Cause::kData), transfer, 1e-3);
   EXPECT_NEAR(r.waited(21, Cause::kTable), 1280, 1e-9);
   // The kernel waits for the load until the function begins, including its table. It then waits for
   // the function until its result is visible, and for the store until the end.
   EXPECT_NEAR(r.line(20).stalled(), transfer + 1280, 1e-3);
-  EXPECT_NEAR(r.stalled(21, Cause::kDependency), (512 + 64 + 290) / 1.2, 1e-3);
-  EXPECT_NEAR(r.stalled(22, Cause::kDependency), transfer, 1e-3);
+  // A transfer begins when it has been triggered.
+  EXPECT_NEAR(r.stalled(21, Cause::kDependency), (512 + 64 + 290) / 1.2 + trigger, 1e-3);
+  EXPECT_NEAR(r.stalled(22, Cause::kDependency), transfer - trigger, 1e-3);
   EXPECT_NEAR(r.stalled(), r.total(), 1e-6);
   EXPECT_EQ(r.line(20).bytes, 128 * 1024);
   EXPECT_NEAR(r.line(21).busy_ns, (512 + 64) / 1.2, 1e-9);
@@ -111,7 +113,8 @@ TEST(Stalls, LoadsWaitForASingleSlot) {
   }
   const Report one = report_of(w.finish(), {0, {{"a", 1}}});
   EXPECT_GT(one.waited(20, Cause::kRotation), 0);
-  EXPECT_NEAR(one.stalled(21, Cause::kRotation), 7 * (512 + 64) / 1.2, 1e-3);
+  const double wait = (512 + 64) / 1.2 + kTrn2.dma_instruction_ns;
+  EXPECT_NEAR(one.stalled(21, Cause::kRotation), 7 * wait, 1e-2);
   const Report free = report_of(w.finish());
   EXPECT_EQ(free.stalled(21, Cause::kRotation), 0);
   EXPECT_EQ(free.waited(20, Cause::kRotation), 0);
