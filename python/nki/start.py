@@ -47,9 +47,6 @@ def main():
 
     if run.names_legacy_package(sys.argv[1:]):
         import neuronxcc.nki  # noqa: F401
-    # Only this package's compiled files are kept. A user's file may change twice in a second, which
-    # Python would not see.
-    sys.dont_write_bytecode = True
     return run.main()
 
 

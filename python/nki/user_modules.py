@@ -65,6 +65,9 @@ def load(target: str) -> types.ModuleType:
     `folders`.
     """
     _install()
+    # Python takes a compiled file for the source's if the source has its size and its second of
+    # change, so that a kernel that is changed and run again would be the old one.
+    sys.dont_write_bytecode = True
     if not target.endswith(".py"):
         add_folder(os.getcwd())
         return importlib.import_module(target)
