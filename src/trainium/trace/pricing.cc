@@ -470,7 +470,7 @@ class Pricer {
         .transposes = transposes,
         .software = std::any_of(op_.has_run_time_index.begin(), op_.has_run_time_index.end(),
                                 [](bool has_run_time_index) { return has_run_time_index; })};
-    out_.transfer.described = op_.dge == "none" || op_.name != "dma_copy";
+    out_.transfer.described = op_.dge == "none" || transposes || op_.name != "dma_copy";
     const bool on_chip = !job.loads && !job.stores;
     if (transposes && on_chip && device_.name != "trn1") out_.transfer.rate = kTransposeOnChipRate;
     if (!inside) out_.on_chip = index_of(job.stores ? "src" : "dst");

@@ -269,7 +269,7 @@ StallLog::Wait TraceSource::wait_of_transfer(const Run& run) const {
     return {Cause::kIssue, predecessors_.transfer_before(triggered + kRounding), 0};
   }
   StallLog::Wait wait = wait_for_data(run.ready, run.unit);
-  wait.ns = run.begin - std::max(0.0, queue.free);
+  wait.ns = std::max(0.0, triggered - std::max(0.0, queue.free));
   return wait;
 }
 
