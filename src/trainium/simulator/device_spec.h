@@ -87,7 +87,7 @@ struct DeviceSpec {
   Parameter dma_software_ns;
   // A sequencer's time for a DMA instruction with 128 rows, whose descriptors hardware generates.
   Parameter dma_instruction_ns;
-  Parameter dma_trigger_ns;  // The part of it that does not depend on the rows.
+  Parameter dma_trigger_ns;        // The part of it that does not depend on the rows.
   Parameter dma_transfer_ns;       // Engine time per transfer in addition to its bytes.
   Parameter dma_descriptor_ns;     // Engine time per contiguous chunk in addition to its bytes.
   Parameter dma_descriptor_floor;  // The least time that a chunk takes, in ns.

@@ -71,8 +71,8 @@ class TensorMemory {
   // the tensors in use have too many cells. The message names the source line and the tensor.
   Result<TensorState*> begin_access(uint32_t root);
   // Notes that instruction `now` replaces the whole tensor without reading it. The new content gets
-  // a place of its own, as if the kernel had allocated a new tensor: the compiler names each content
-  // anew and places it itself. Has no effect on a tensor with a given address.
+  // a place of its own, as if the kernel had allocated a new tensor: the compiler names each
+  // content anew and places it itself. Has no effect on a tensor with a given address.
   void begin_anew(uint32_t root, uint32_t now);
   // Notes that instruction `now` has finished with the tensor. If `now` is the tensor's last
   // instruction, the tensor's memory becomes free. Otherwise the call has no effect.
