@@ -248,7 +248,7 @@ std::vector<double> decode_seconds(const io::ModelConfig& config, std::string_vi
 }
 
 // A token reads every weight once: 2.47 GB at 272, 386 or 528 GB/s. Latencies of the operations
-// come on top.
+// come on top, and a sequencer triggers the transfers one after the other.
 TEST(Latency, DecodeIsBoundByTheWeights) {
   // The model's parameters, with the tied embedding counted once.
   const double bytes = 2 * 1235814400.0;
@@ -256,7 +256,7 @@ TEST(Latency, DecodeIsBoundByTheWeights) {
     const std::vector<double> seconds = decode_seconds(llama_1b(), device);
     for (const double s : seconds) {
       EXPECT_GT(s, bytes / rate) << device;
-      EXPECT_LT(s, 1.5 * bytes / rate) << device;
+      EXPECT_LT(s, 2 * bytes / rate) << device;
     }
     EXPECT_GT(seconds.back(), seconds.front());  // The context is longer.
   }
