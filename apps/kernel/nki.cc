@@ -41,6 +41,11 @@ struct Traced {
   TracerReport tracer;
 };
 
+// Returns where the tracer writes the results, if `outputs` names their file.
+fs::path values_beside(const fs::path& trace, const std::string& outputs) {
+  return outputs.empty() ? fs::path() : trace.string() + fs::path(outputs).extension().string();
+}
+
 // Runs a kernel of a Python file and puts its trace at `path`. Any other name is that of a stored
 // trace. A file without a kernel's name also goes to the tracer, whose message says what is
 // missing.
@@ -51,6 +56,7 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
   if (kernel != flags.from_trace && python) {
     TracerCall call = flags.call;
     call.kernel = kernel;
+    call.outputs = values_beside(path, call.outputs).string();
     file = path;
     NMM_ASSIGN(traced.tracer, run_tracer(call, file));
     if (!traced.tracer.finished) return traced;
@@ -116,7 +122,7 @@ bool values_are_wrong(const KernelRun& run) {
 }
 
 struct Outputs {
-  OutputFile trace, timeline, html;
+  OutputFile trace, values, timeline, html;
   ReportWriter writer;
 
   bool wants_timeline() const { return timeline.wanted() || html.wanted(); }
@@ -126,6 +132,7 @@ struct Outputs {
 Result<Outputs> open_outputs(const NkiFlags& flags) {
   Outputs outputs;
   NMM_ASSIGN(outputs.trace, OutputFile::open(flags.save_trace));
+  NMM_ASSIGN(outputs.values, OutputFile::open(flags.call.outputs));
   NMM_ASSIGN(outputs.timeline, OutputFile::open(flags.trace));
   NMM_ASSIGN(outputs.html, OutputFile::open(flags.html));
   NMM_ASSIGN(outputs.writer, ReportWriter::open(flags.json));
@@ -149,8 +156,8 @@ Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device
   return {};
 }
 
-// Copies the trace to the file that --save-trace names.
-Status save_trace(OutputFile& file, const fs::path& path) {
+// Copies what the tracer wrote to the file that --save-trace or --save-outputs names.
+Status copy_to(OutputFile& file, const fs::path& path) {
   if (!file.wanted()) return {};
   NMM_ASSIGN(const auto mapped, io::MappedFile::open(path));
   const auto bytes = mapped->bytes();
@@ -181,14 +188,18 @@ Result<int> run_nki(const NkiFlags& flags) {
              run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
                         device, outputs.wants_timeline() ? &timeline : nullptr));
   if (!flags.compare.empty()) {
-    NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other.trace"));
+    NkiFlags without_values = flags;
+    without_values.call.outputs.clear();
+    NMM_ASSIGN(const Traced other,
+               trace_of(flags.compare, without_values, folder.path() / "other.trace"));
     if (!other.file) return report_refusal(other.tracer);
     NMM_ASSIGN(report.other, run_kernel(flags.compare, other, flags.as_written, device, nullptr));
   }
   for (const WhatIf& what_if : what_ifs) {
     report.what_ifs.push_back(simulate_what_if(traced, report.run.is_as_written, what_if));
   }
-  NMM_TRY(save_trace(outputs.trace, path));
+  NMM_TRY(copy_to(outputs.trace, path));
+  NMM_TRY(copy_to(outputs.values, values_beside(path, flags.call.outputs)));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
   NMM_TRY(folder.remove());
   return values_are_wrong(report.run) ? 1 : 0;
@@ -199,6 +210,14 @@ Result<int> run_nki(const NkiFlags& flags) {
 void check_flags(const NkiFlags& flags) {
   if (flags.call.kernel.empty() == flags.from_trace.empty()) {
     throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");
+  }
+  const std::string& values = flags.call.outputs;
+  if (!values.empty() && !flags.from_trace.empty()) {
+    throw CLI::ValidationError("--save-outputs",
+                               "expected FILE.py:KERNEL, because a kept trace has no values");
+  }
+  if (!values.empty() && !values.ends_with(".npz") && !values.ends_with(".npy")) {
+    throw CLI::ValidationError("--save-outputs", "expected FILE.npz or FILE.npy, found " + values);
   }
   if (!flags.call.sdk.empty() && !flags.from_trace.empty()) {
     throw CLI::ValidationError(

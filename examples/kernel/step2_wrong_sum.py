@@ -13,10 +13,10 @@ def matmul(lhsT, rhs):
     _, N = rhs.shape
     assert K % K_TILE == M % M_TILE == N % N_TILE == 0, "expected whole tiles"
     result = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
-    for m in nl.affine_range(M // M_TILE):
-        for n in nl.affine_range(N // N_TILE):
+    for m in range(M // M_TILE):
+        for n in range(N // N_TILE):
             rows, columns = nl.ds(m * M_TILE, M_TILE), nl.ds(n * N_TILE, N_TILE)
-            for k in nl.affine_range(K // K_TILE):
+            for k in range(K // K_TILE):
                 sums = nl.ndarray((M_TILE, N_TILE), dtype=nl.float32, buffer=nl.psum)
                 lhs_tile = nl.ndarray((K_TILE, M_TILE), dtype=lhsT.dtype, buffer=nl.sbuf)
                 rhs_tile = nl.ndarray((K_TILE, N_TILE), dtype=rhs.dtype, buffer=nl.sbuf)

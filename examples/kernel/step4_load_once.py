@@ -11,7 +11,7 @@ def load(tensor):
     """Returns the tiles of 128 rows of `tensor`. One transfer brings the whole rows of a tile."""
     rows, columns = tensor.shape
     tiles = []
-    for k in nl.affine_range(rows // K_TILE):
+    for k in range(rows // K_TILE):
         tile = nl.ndarray((K_TILE, columns), dtype=tensor.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=tensor[nl.ds(k * K_TILE, K_TILE), :])
         tiles.append(tile)
@@ -25,13 +25,13 @@ def matmul(lhsT, rhs):
     assert K % K_TILE == M % M_TILE == N % N_TILE == 0, "expected whole tiles"
     result = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
     lhs_tiles, rhs_tiles = load(lhsT), load(rhs)
-    for m in nl.affine_range(M // M_TILE):
+    for m in range(M // M_TILE):
         rows = nl.ds(m * M_TILE, M_TILE)
         out = nl.ndarray((M_TILE, N), dtype=result.dtype, buffer=nl.sbuf)
-        for n in nl.affine_range(N // N_TILE):
+        for n in range(N // N_TILE):
             columns = nl.ds(n * N_TILE, N_TILE)
             sums = nl.ndarray((M_TILE, N_TILE), dtype=nl.float32, buffer=nl.psum)
-            for k in nl.affine_range(K // K_TILE):
+            for k in range(K // K_TILE):
                 nisa.nc_matmul(dst=sums, stationary=lhs_tiles[k][:, rows], moving=rhs_tiles[k][:, columns])
             nisa.tensor_copy(dst=out[:, columns], src=sums)
         nisa.dma_copy(dst=result[rows, :], src=out)

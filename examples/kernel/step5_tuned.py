@@ -16,7 +16,7 @@ def matmul(lhsT, rhs):
     assert K % K_TILE == M % M_TILE == N % N_TILE == 0, "expected whole tiles"
     result = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
     lhs_tiles, rhs_tiles = [], []
-    for k in nl.affine_range(K // K_TILE):
+    for k in range(K // K_TILE):
         for tiles, tensor in ((lhs_tiles, lhsT), (rhs_tiles, rhs)):
             tile = nl.ndarray((K_TILE, tensor.shape[1]), dtype=tensor.dtype, buffer=nl.sbuf)
             nisa.dma_copy(dst=tile, src=tensor[nl.ds(k * K_TILE, K_TILE), :])
@@ -26,7 +26,7 @@ def matmul(lhsT, rhs):
     for first in range(0, len(places), BANKS):
         group = places[first : first + BANKS]
         sums = [nl.ndarray((M_TILE, N_TILE), dtype=nl.float32, buffer=nl.psum) for _ in group]
-        for k in nl.affine_range(K // K_TILE):
+        for k in range(K // K_TILE):
             for (rows, columns), total in zip(group, sums):
                 nisa.nc_matmul(dst=total, stationary=lhs_tiles[k][:, rows], moving=rhs_tiles[k][:, columns])
         for (rows, columns), total in zip(group, sums):

@@ -159,8 +159,8 @@ constexpr Command kCommands[] = {
      .outputs = "o.json o.html t.json saved.trace"},
     {.name = "NkiKernel",
      .arguments = "nki ../in/double.py:double --arg x=fp32[128,4] --values --json o.json "
-                  "--save-trace saved.trace",
-     .outputs = "o.json saved.trace",
+                  "--save-trace saved.trace --save-outputs y.npy",
+     .outputs = "o.json saved.trace y.npy",
      .needs = Needs::kPython},
     {.name = "Perplexity",
      .arguments = "perplexity ../in/model ../in/text.txt --json o.json",
