@@ -43,7 +43,8 @@ struct Traced {
 
 // Returns where the tracer writes the results, if `outputs` names their file.
 fs::path values_beside(const fs::path& trace, const std::string& outputs) {
-  return outputs.empty() ? fs::path() : trace.string() + fs::path(outputs).extension().string();
+  if (outputs.empty()) return {};
+  return trace.string() + fs::path(outputs).extension().string();
 }
 
 // Runs a kernel of a Python file and puts its trace at `path`. Any other name is that of a stored
