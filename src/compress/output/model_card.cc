@@ -201,8 +201,7 @@ std::string model_card_text(const ModelCard& card) {
 
 std::string folder_name(const std::filesystem::path& folder) {
   std::error_code ignored;
-  const std::filesystem::path path =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(folder, ignored), ignored);
+  const std::filesystem::path path = std::filesystem::absolute(folder, ignored).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
