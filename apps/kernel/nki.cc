@@ -110,10 +110,7 @@ Result<std::vector<WhatIf>> parse_what_ifs(const NkiFlags& flags, const DeviceSp
 }
 
 WhatIfResult simulate_what_if(const Traced& traced, bool as_written, const WhatIf& what_if) {
-  trace::TraceOptions options;
-  options.as_written = as_written;
-  options.buffer_limits = what_if.buffer_limits;
-  const auto timing = trace::simulate(*traced.file, what_if.device, options);
+  const auto timing = simulate_with(what_if, *traced.file, as_written);
   if (!timing.ok()) return {what_if.text, {}, timing.error().message};
   return {what_if.text, timing->timing.summary.milliseconds(), ""};
 }
@@ -199,6 +196,7 @@ Result<int> run_nki(const NkiFlags& flags) {
   for (const WhatIf& what_if : what_ifs) {
     report.what_ifs.push_back(simulate_what_if(traced, report.run.is_as_written, what_if));
   }
+  report.advice = advise(*traced.file, report.run.timing, report.run.is_as_written, device);
   NMM_TRY(copy_to(outputs.trace, path));
   NMM_TRY(copy_to(outputs.values, values_beside(path, flags.call.outputs)));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
@@ -336,8 +334,9 @@ void add_nki(Program& program) {
       "A tensor is x=bf16[4096,8192], with :zeros, :arange or :normal:SEED behind it,\n"
       "or x=@FILE.npy, x=@FILE.npz:NAME or x=@FILE.safetensors:NAME.\n"
       "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
-      "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
-      "parameter of the device, as hbm_bandwidth=2x.");
+      "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x, reloads=none,\n"
+      "round_trips=none, transfers=none or a parameter of the device, as\n"
+      "hbm_bandwidth=2x.");
   program.set_usage(command, "(FILE.py:FUNCTION | DIR | --from-trace FILE)");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });

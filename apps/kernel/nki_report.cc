@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "report_writer.h"
+#include "kernel/quantities.h"
 #include "trainium/trace/error_band.h"
 
 namespace neuronmm::apps {
@@ -19,21 +19,9 @@ using simulator::Summary;
 using trace::LineReport;
 using NkiJson = nlohmann::ordered_json;
 
-constexpr double kNsPerMs = 1e6;
 constexpr double kWorthNaming = 0.05;
 
 const Summary& summary_of(const KernelRun& run) { return run.timing.timing.summary; }
-
-// Formats a time from nanoseconds to seconds, in the unit that is short to read.
-std::string time_of(double ms) {
-  if (ms >= 100) return fmt::format("{:.1f} ms", ms);
-  return ms >= 1 ? fmt::format("{:.3f} ms", ms) : fmt::format("{:.2f} us", ms * 1e3);
-}
-
-std::string bytes_of(double bytes) {
-  if (bytes >= kMiB) return fmt::format("{:.2f} MiB", bytes / kMiB);
-  return bytes >= 1024 ? fmt::format("{:.1f} KiB", bytes / 1024) : fmt::format("{:.0f} B", bytes);
-}
 
 double share_of(double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; }
 
@@ -341,7 +329,7 @@ std::string to_text(const NkiReport& report, const DeviceSpec& device, size_t li
   std::string text = "simulated (no Trainium was used)\n\n" + kernel_lines(run, device) +
                      time_lines(run, device) + traffic_lines(run) + engine_lines(run) +
                      memory_lines(run) + source_lines(run, lines) + result_lines(run) +
-                     what_if_lines(report);
+                     what_if_lines(report) + advice_text(report.advice, run.latency_ms());
   if (report.other) text += comparison_lines(run, *report.other);
   if (report.measured) {
     text += measured_text(*report.measured, report.measured_file,
@@ -364,6 +352,7 @@ NkiJson to_json(const NkiReport& report, const DeviceSpec& device) {
     what_ifs.push_back(row);
   }
   if (!what_ifs.empty()) json["what_ifs"] = what_ifs;
+  json["advice"] = advice_json(report.advice);
   if (report.other) json["compared_with"] = run_json(*report.other);
   if (report.measured) {
     json["measured"] = measured_json(*report.measured, report.measured_file,

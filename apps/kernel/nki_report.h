@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "kernel/measured_report.h"
+#include "kernel/nki_advice.h"
 #include "kernel/nki_tracer.h"
 #include "trainium/simulator/device_spec.h"
 #include "trainium/trace/file.h"
@@ -42,6 +43,7 @@ struct NkiReport {
   KernelRun run;
   std::optional<KernelRun> other;  // The kernel of --compare.
   std::vector<WhatIfResult> what_ifs;
+  Advice advice;
   std::optional<MeasuredProfile> measured;  // The profile of --measured, from `measured_file`.
   std::string measured_file;
 };

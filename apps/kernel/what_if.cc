@@ -52,11 +52,13 @@ Result<int64_t> parse_copies(const std::string& text, const Change& change) {
 }
 
 // Shortens the cost of transfers and chunks. Rows that are twice as long are half as many, and so
-// are transfers, so each costs half as much per byte.
+// are transfers, so each costs half as much per byte, from its trigger to its last chunk.
 Status lengthen_rows(const std::string& text, const Change& change, DeviceSpec& device) {
   if (!change.factor) return fail("--what-if {}: expected a factor like 2x", text);
   for (Parameter* const cost :
-       {&device.dma_transfer_ns, &device.dma_descriptor_ns, &device.dma_descriptor_floor}) {
+       {&device.dma_issue_ns, &device.dma_software_ns, &device.dma_instruction_ns,
+        &device.dma_trigger_ns, &device.dma_transfer_ns, &device.dma_descriptor_ns,
+        &device.dma_descriptor_floor}) {
     cost->value /= change.number;
   }
   return {};
@@ -76,9 +78,17 @@ Status change_parameter(const std::string& text, const std::string& name, const 
     parameter = {value, Grade::kAssumed, "--what-if"};
     return {};
   }
-  return fail("--what-if {}: expected buffers, buffers.NAME, dma_row or one of {}", text,
-              fmt::join(names, ", "));
+  return fail(
+      "--what-if {}: expected buffers, buffers.NAME, dma_row, reloads, round_trips, transfers or "
+      "one "
+      "of {}",
+      text, fmt::join(names, ", "));
 }
+
+constexpr std::pair<std::string_view, trace::LeftOut> kLeftOut[] = {
+    {"reloads", trace::LeftOut::kReloads},
+    {"round_trips", trace::LeftOut::kRoundTrips},
+    {"transfers", trace::LeftOut::kTransfers}};
 
 }  // namespace
 
@@ -86,19 +96,35 @@ Result<WhatIf> parse_what_if(const std::string& text, const DeviceSpec& device) 
   const size_t sign = text.find('=');
   if (sign == std::string::npos) return fail("--what-if {}: expected NAME=VALUE", text);
   const std::string name = text.substr(0, sign);
+  WhatIf out = {.text = text, .device = device, .buffer_limits = {}};
+  for (const auto& [what, left_out] : kLeftOut) {
+    if (name != what) continue;
+    if (text.substr(sign + 1) != "none") return fail("--what-if {}: expected {}=none", text, what);
+    out.left_out = left_out;
+    return out;
+  }
   NMM_ASSIGN(const Change change, parse_change(text, text.substr(sign + 1)));
-  WhatIf out = {text, device, {}};
   constexpr std::string_view kOne = "buffers.";
   if (name == "buffers") {
     NMM_ASSIGN(out.buffer_limits.copies, parse_copies(text, change));
   } else if (name.starts_with(kOne)) {
     NMM_ASSIGN(out.buffer_limits.copies_of[name.substr(kOne.size())], parse_copies(text, change));
+    out.buffer_limits.splits = true;
   } else if (name == "dma_row") {
     NMM_TRY(lengthen_rows(text, change, out.device));
   } else {
     NMM_TRY(change_parameter(text, name, change, out.device));
   }
   return out;
+}
+
+Result<trace::TraceTiming> simulate_with(const WhatIf& what_if, const trace::TraceFile& file,
+                                         bool as_written) {
+  trace::TraceOptions options;
+  options.as_written = as_written;
+  options.buffer_limits = what_if.buffer_limits;
+  options.left_out = what_if.left_out;
+  return trace::simulate(file, what_if.device, options);
 }
 
 }  // namespace neuronmm::apps

@@ -22,13 +22,30 @@ int64_t memory_taken(const TensorKind& kind, int64_t psum_bank_bytes) {
   return (bytes + psum_bank_bytes - 1) / psum_bank_bytes * psum_bank_bytes;
 }
 
+int64_t most_live(const Header& header, const Contents& contents, const std::string& name) {
+  std::vector<std::pair<uint32_t, int>> changes;  // An instruction, and one tensor more or less.
+  for (uint32_t i = 0; i < contents.instances.size(); ++i) {
+    const Instance& instance = contents.instances[i];
+    const TensorKind& kind = header.tensors[instance.kind];
+    if (instance.root != i || instance.first == Instance::kNever) continue;
+    if (!kind.on_chip() || kind.name != name) continue;
+    changes.emplace_back(instance.first, 1);
+    changes.emplace_back(instance.last + 1, -1);
+  }
+  std::ranges::sort(changes);
+  int64_t live = 0, most = 0;
+  for (const auto& [at, change] : changes) most = std::max(most, live += change);
+  return most;
+}
+
 // Sums up the memory that each instruction takes and frees, in order.
 LivePeak live_peak(const Header& header, const Contents& contents, tile::Memory memory,
-                   int64_t psum_bank_bytes) {
+                   int64_t psum_bank_bytes, const std::function<bool(const TensorKind&)>& chosen) {
   const std::vector<Instance>& all = contents.instances;
   const auto counts = [&](uint32_t i) {
+    const TensorKind& kind = header.tensors[all[i].kind];
     const bool lives = all[i].root == i && all[i].first != Instance::kNever;
-    return lives && header.tensors[all[i].kind].memory == memory;
+    return lives && kind.memory == memory && (!chosen || chosen(kind));
   };
   std::vector<int64_t> change(static_cast<size_t>(contents.instructions) + 1);
   for (uint32_t i = 0; i < all.size(); ++i) {

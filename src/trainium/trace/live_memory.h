@@ -4,6 +4,7 @@
 // the legacy compiler use them to see whether a kernel fits. Nothing here can fail.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,14 @@ struct LivePeak {
 int64_t memory_taken(const TensorKind& kind, int64_t psum_bank_bytes);
 
 // Returns the peak of one memory. `header` must be the one that the contents refer to, and
-// `psum_bank_bytes` are the bytes of a PSUM bank per partition.
+// `psum_bank_bytes` are the bytes of a PSUM bank per partition. Tensors for whose kind `counts` is
+// false are left out; if it is null, all count.
 LivePeak live_peak(const Header& header, const Contents& contents, tile::Memory memory,
-                   int64_t psum_bank_bytes);
+                   int64_t psum_bank_bytes,
+                   const std::function<bool(const TensorKind&)>& counts = nullptr);
+
+// Returns how many tensors of a name, in memory on chip, are live at the same time at most.
+int64_t most_live(const Header& header, const Contents& contents, const std::string& name);
 
 // Describes the tensors of a peak by name and line, largest first: "x_tile 8 KiB (4 tensors,
 // kernel.py:42), ...".

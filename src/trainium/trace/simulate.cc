@@ -104,6 +104,58 @@ TraceBound bound_of(const Summary& summary, const DeviceSpec& device, int64_t co
   return bound;
 }
 
+bool waits_for_memory(const ChainPart& part) {
+  return part.tensor != ChainPart::kNoTensor &&
+         (part.cause == Cause::kBank || part.cause == Cause::kRotation);
+}
+
+std::map<std::string, int64_t> live_copies(const Header& header, const Contents& contents,
+                                           const std::vector<ChainPart>& chain) {
+  std::map<std::string, int64_t> copies;
+  for (const ChainPart& part : chain) {
+    if (!waits_for_memory(part)) continue;
+    const std::string& name = header.tensors[part.tensor].name;
+    if (!copies.contains(name)) copies[name] = most_live(header, contents, name);
+  }
+  return copies;
+}
+
+// Returns the bytes per partition, or in PSUM of banks, that the copies of the named tensors take.
+int64_t turn_bytes(const Header& header, const BufferLimits& limits, Memory memory, int64_t bank) {
+  int64_t total = 0;
+  for (const auto& [name, copies] : limits.copies_of) {
+    int64_t largest = 0;
+    for (const TensorKind& kind : header.tensors) {
+      if (kind.name != name || kind.memory != memory) continue;
+      largest = std::max(largest, memory_taken(kind, bank));
+    }
+    total += copies * largest;
+  }
+  return total;
+}
+
+// Checks that the copies of BufferLimits::splits fit beside all other tensors.
+Status check_turns(const TraceFile& file, const Contents& contents, const BufferLimits& limits,
+                   const DeviceSpec& device) {
+  if (!limits.splits) return {};
+  const auto bank = static_cast<int64_t>(device.psum_bank_bytes);
+  for (const Memory memory : {Memory::kSbuf, Memory::kPsum}) {
+    const bool psum = memory == Memory::kPsum;
+    const int64_t turns = turn_bytes(file.header(), limits, memory, bank);
+    const int64_t others =
+        live_peak(file.header(), contents, memory, bank, [&limits](const TensorKind& kind) {
+          return !limits.copies_of.contains(kind.name);
+        }).bytes;
+    const auto capacity = static_cast<int64_t>(psum ? device.psum_banks * device.psum_bank_bytes
+                                                    : device.sbuf_usable_bytes.value);
+    if (turns == 0 || turns + others <= capacity) continue;
+    return fail(
+        "{}: {}: the buffers need {} bytes per partition, and the other tensors {}; {} has {}",
+        file.name(), psum ? "PSUM" : "SBUF", turns, others, device.name, capacity);
+  }
+  return {};
+}
+
 std::vector<LineReport> ranked(const StallLog& stalls) {
   std::vector<LineReport> out;
   const std::vector<LineStalls> lines = stalls.lines();
@@ -137,7 +189,9 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
     spilling.emplace(file, contents, static_cast<int64_t>(device.sbuf_capacity()));
     NMM_TRY(spilling->prepare());
   }
-  TraceSource source(file, contents, device, options.buffer_limits,
+  NMM_TRY(check_turns(file, contents, options.buffer_limits, device));
+  const std::vector<bool> without = left_out(file, contents, options.left_out);
+  TraceSource source(file, contents, device, options.buffer_limits, without,
                      spilling ? &*spilling : nullptr);
   simulator::Core core(source, device, timing);
   if (spilling) {
@@ -155,6 +209,9 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
   out.lines = ranked(source.stalls());
   out.classes = source.work().classes(file.header());
   out.charged = source.charged();
+  out.chain = source.stalls().chain();
+  out.live_copies = live_copies(file.header(), contents, out.chain);
+  out.repeated = repeated_traffic(file, contents);
   out.notes = file.header().notes;
   const std::vector<std::string>& overlaps = source.memory().overlaps();
   out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());

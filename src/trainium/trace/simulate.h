@@ -3,6 +3,7 @@
 // busy, and how much of the time each source line costs. `neuronmm nki` calls it.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "trainium/trace/class_work.h"
 #include "trainium/trace/evidence.h"
 #include "trainium/trace/file.h"
+#include "trainium/trace/repeated_traffic.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
 
@@ -20,7 +22,8 @@ namespace neuronmm::trace {
 struct TraceOptions {
   simulator::TimingOptions
       timing;  // The timeline, the throttle, and model_flops (by default the file's).
-  BufferLimits buffer_limits;  // By default what the kernel states (Header::rotates).
+  BufferLimits buffer_limits;            // By default what the kernel states (Header::rotates).
+  LeftOut left_out = LeftOut::kNothing;  // Transfers that take no time.
   // Simulates a kernel of the legacy dialect in the program's order, instead of as its compiler
   // might schedule it. A kernel that states its copies is always simulated so.
   bool as_written = false;
@@ -50,6 +53,11 @@ struct TraceTiming {
   simulator::Timing timing;
   std::vector<LineReport> lines;     // Sorted by stalled time, longest first.
   std::vector<ChargedTime> charged;  // Its times and the fixed cost add up to the latency.
+  std::vector<ChainPart> chain;      // These add up to the same.
+  std::vector<RepeatedBytes> repeated;
+  // By tensor name, for tensors that the chain waits for because they are in use: how many of the
+  // name are live at the same time.
+  std::map<std::string, int64_t> live_copies;
   TraceBound bound;
   // The kernel's fixed cost, which is part of the latency and larger for a launch on several cores.
   double fixed_ns = 0;

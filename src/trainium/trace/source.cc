@@ -22,7 +22,7 @@ using tile::Memory;
 
 TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
                          const simulator::DeviceSpec& device, const BufferLimits& buffer_limits,
-                         SpillingMemory* spilling)
+                         const std::vector<bool>& left_out, SpillingMemory* spilling)
     : file_(file),
       header_(file.header()),
       contents_(contents),
@@ -30,6 +30,7 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
       slots_(header_),
       known_(slots_.count()),
       prices_(header_, contents.accesses, device),
+      left_out_(left_out),
       memory_(file, contents, device, buffer_limits, spilling == nullptr),
       spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
@@ -51,8 +52,16 @@ bool TraceSource::next() {
     ++index_;
     status_ = resolve();
     if (!status_.ok()) return false;
-    if (!priced_->takes_no_time) return true;
+    if (priced_->takes_no_time) continue;
+    if (left_out_.empty() || !left_out_[index_]) return true;
+    leave_out();
   }
+}
+
+// Ends the transfer as soon as it could begin.
+void TraceSource::leave_out() {
+  const double now = std::max(inputs_ready(), output_free(Unit::kDma));
+  complete(Unit::kDma, now, now, now);
 }
 
 // Frees the memory of the tensors whose last access was the previous instruction.
@@ -80,6 +89,17 @@ bool TraceSource::fills(const Access& access, uint32_t root) const {
          form.elements * form.dtype.bytes == kind.row_bytes();
 }
 
+// Returns whether the instruction reads the tensor of a root.
+bool TraceSource::reads(uint32_t root) const {
+  const Operation& operation = header_.operations[cursor_.subject()];
+  for (size_t i = 0; i < cursor_.num_operands(); ++i) {
+    if (!operation.writes[i] && contents_.instances[cursor_.operand(i).instance].root == root) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Finds the operands and the price of the instruction.
 Status TraceSource::resolve() {
   operands_.clear();
@@ -98,6 +118,9 @@ Status TraceSource::resolve() {
     if (operation.writes[i] && fills(access, roots_.back())) {
       fills_tile = true;
       if (replaces_[cursor_.subject()]) memory_.begin_anew(roots_.back(), index_);
+      if (memory_.splits() && !operation.accumulate && !reads(roots_.back())) {
+        memory_.take_turns(roots_.back(), cursor_.source());
+      }
     }
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),
@@ -140,7 +163,8 @@ simulator::Transfer TraceSource::transfer() {
     transfer.first_partition = operands_[static_cast<size_t>(priced_->on_chip)].first_partition;
   }
   transfer.content = content_;
-  stalls_.transfer(cursor_.source(), transfer.bytes());
+  stalls_.transfer(cursor_.source(), transfer.bytes(),
+                   transfer.bytes() / std::max<int64_t>(1, transfer.chunk_bytes));
   return transfer;
 }
 
@@ -242,8 +266,8 @@ std::vector<ChargedTime> TraceSource::charged() const {
 
 StallLog::Wait TraceSource::wait_of(const Run& run) const {
   const double at = run.begin - run.table_ns, idle = run.begin - run.engine_free;
-  if (at <= run.engine_free) return {Cause::kIssue, predecessors_.last_on(run.unit), idle};
-  if (at <= run.port_free) return {Cause::kIssue, predecessors_.last_on_port(), idle};
+  if (at <= run.engine_free) return {.earlier = predecessors_.last_on(run.unit), .ns = idle};
+  if (at <= run.port_free) return {.earlier = predecessors_.last_on_port(), .ns = idle};
   StallLog::Wait wait = wait_for_data(at, run.unit);
   wait.ns = idle;
   if (wait.earlier != StallLog::kNoInstruction) return wait;
@@ -255,18 +279,18 @@ StallLog::Wait TraceSource::wait_of(const Run& run) const {
     wait.ns = idle;
   }
   if (wait.earlier == StallLog::kNoInstruction) {
-    return {Cause::kIssue, predecessors_.last_on(run.unit), idle};
+    return {.earlier = predecessors_.last_on(run.unit), .ns = idle};
   }
   return wait;
 }
 
 StallLog::Wait TraceSource::wait_of_transfer(const Run& run) const {
   const Predecessors::Queue queue = predecessors_.queue(run.queue);
-  if (run.begin <= queue.free) return {Cause::kIssue, queue.instruction, 0};
+  if (run.begin <= queue.free) return {.earlier = queue.instruction};
   constexpr double kRounding = 1;  // The sequencer's times are kept in single precision.
   const double triggered = run.begin - run.sequencer_ns;
   if (triggered > run.ready + kRounding) {
-    return {Cause::kIssue, predecessors_.transfer_before(triggered + kRounding), 0};
+    return {.earlier = predecessors_.transfer_before(triggered + kRounding)};
   }
   StallLog::Wait wait = wait_for_data(run.ready, run.unit);
   wait.ns = std::max(0.0, triggered - std::max(0.0, queue.free));
@@ -280,7 +304,8 @@ StallLog::Wait TraceSource::wait_for_data(double at, Unit unit) const {
     for (const uint32_t c : operand.writes ? std::span<const uint32_t>() : operand.cells) {
       const CellTimes& cell = operand.state->cells[c];
       if (cell.ready < at) continue;
-      return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
+      return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer, 0,
+              operand.state->kind};
     }
   }
   for (const Operand& operand : operands_) {
@@ -290,9 +315,9 @@ StallLog::Wait TraceSource::wait_for_data(double at, Unit unit) const {
       const Cause cause = memory == Memory::kPsum   ? Cause::kBank
                           : memory == Memory::kSbuf ? Cause::kRotation
                                                     : Cause::kDependency;
-      if (cell.last_read >= at) return {cause, cell.reader};
+      if (cell.last_read >= at) return {cause, cell.reader, 0, operand.state->kind};
       const bool in_order = cell.unit == unit && unit != Unit::kDma;
-      if (cell.ready >= at && !in_order) return {cause, cell.writer};
+      if (cell.ready >= at && !in_order) return {cause, cell.writer, 0, operand.state->kind};
     }
   }
   return {};

@@ -22,9 +22,11 @@ namespace neuronmm::trace {
 
 class TraceSource {
  public:
-  // `spilling` manages SBUF if it is too small; otherwise it is null.
+  // `left_out` says by instruction which transfers take no time; it may be empty. `spilling`
+  // manages SBUF if it is too small; otherwise it is null.
   TraceSource(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
-              const BufferLimits& buffer_limits, SpillingMemory* spilling);
+              const BufferLimits& buffer_limits, const std::vector<bool>& left_out,
+              SpillingMemory* spilling);
 
   // Moves to the next instruction. Returns false at the end, and at an instruction that cannot run;
   // status() then says why.
@@ -61,6 +63,7 @@ class TraceSource {
   Status resolve();
   Status make_operands_resident();
   void finish_last();
+  void leave_out();
   static double readable(const Operand& operand);
   StallLog::Wait wait_of(const simulator::Run& run) const;
   StallLog::Wait wait_of_transfer(const simulator::Run& run) const;
@@ -72,6 +75,7 @@ class TraceSource {
     const Access* access = nullptr;
   };
   bool fills(const Access& access, uint32_t root) const;
+  bool reads(uint32_t root) const;
   const Access& access_of(size_t operand, const OperandRecord& record, bool has_run_time_index);
 
   const TraceFile& file_;
@@ -86,6 +90,7 @@ class TraceSource {
   std::vector<uint32_t> forms_;
   PriceCache prices_;
   const Priced* priced_ = nullptr;
+  const std::vector<bool>& left_out_;
   TensorMemory memory_;
   SpillingMemory* spilling_;
   std::vector<SpillingMemory::Visit> visits_;

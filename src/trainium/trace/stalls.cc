@@ -1,11 +1,19 @@
 #include "trainium/trace/stalls.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace neuronmm::trace {
 
 using simulator::Run;
 using simulator::Unit;
+
+namespace {
+
+constexpr uint32_t kUnitNumbers = 8;
+static_assert(simulator::kNumEngines < kUnitNumbers);
+
+}  // namespace
 
 std::string_view cause_name(Cause cause) {
   constexpr std::array<std::string_view, kCauses> kNames = {"data",       "bank",  "rotation",
@@ -29,6 +37,7 @@ void StallLog::record(uint32_t instruction, uint32_t line, uint32_t subject, con
   link.begin = run.begin;
   link.earlier = wait.earlier;
   link.subject = subject;
+  link.tensor_and_unit = wait.tensor * kUnitNumbers + static_cast<uint32_t>(run.unit);
   link.line_and_cause = line * static_cast<uint32_t>(kCauses) + static_cast<uint32_t>(cause);
   if (run.visible > end_) {
     end_ = run.visible;
@@ -36,32 +45,48 @@ void StallLog::record(uint32_t instruction, uint32_t line, uint32_t subject, con
   }
 }
 
-std::vector<LineStalls> StallLog::lines() const {
-  std::vector<LineStalls> out = lines_;
+// The time between the begins of two linked instructions belongs to the earlier one, under the
+// cause of the later one's wait. The time before the first one belongs to it as well.
+template <typename Visit>
+void StallLog::walk(const Visit& visit) const {
   double until = end_;
-  // The kernel waits for the result of its last instruction.
-  auto cause = static_cast<size_t>(Cause::kDependency);
+  Cause cause = Cause::kDependency;  // The kernel waits for the result of its last instruction.
+  uint32_t tensor = ChainPart::kNoTensor;
   for (uint32_t at = last_; at != kNoInstruction; at = links_[at].earlier) {
     const Link& link = links_[at];
-    LineStalls& line = out[link.line_and_cause / kCauses];
-    line.stalled_ns[cause] += until - link.begin;
+    visit(link, cause, tensor, until - link.begin);
     until = link.begin;
-    cause = link.line_and_cause % kCauses;
-    if (link.earlier == kNoInstruction) line.stalled_ns[cause] += until;
+    cause = static_cast<Cause>(link.line_and_cause % kCauses);
+    tensor = link.tensor_and_unit / kUnitNumbers;
+    if (link.earlier == kNoInstruction) visit(link, cause, tensor, until);
   }
+}
+
+std::vector<LineStalls> StallLog::lines() const {
+  std::vector<LineStalls> out = lines_;
+  walk([&out](const Link& link, Cause cause, uint32_t, double ns) {
+    out[link.line_and_cause / kCauses].stalled_ns[static_cast<size_t>(cause)] += ns;
+  });
   return out;
 }
 
 std::map<uint32_t, double> StallLog::charged() const {
   std::map<uint32_t, double> out;
-  double until = end_;
-  for (uint32_t at = last_; at != kNoInstruction; at = links_[at].earlier) {
-    const Link& link = links_[at];
-    const double begin = link.earlier == kNoInstruction ? 0 : link.begin;
-    out[link.subject] += until - begin;
-    until = begin;
-  }
+  walk([&out](const Link& link, Cause, uint32_t, double ns) { out[link.subject] += ns; });
   return out;
+}
+
+std::vector<ChainPart> StallLog::chain() const {
+  std::map<std::tuple<Cause, Unit, uint32_t>, double> sums;
+  walk([&sums](const Link& link, Cause cause, uint32_t tensor, double ns) {
+    sums[{cause, static_cast<Unit>(link.tensor_and_unit % kUnitNumbers), tensor}] += ns;
+  });
+  std::vector<ChainPart> parts;
+  for (const auto& [key, ns] : sums) {
+    parts.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), ns});
+  }
+  std::ranges::stable_sort(parts, std::greater(), &ChainPart::ns);
+  return parts;
 }
 
 Predecessors::Predecessors(const simulator::DeviceSpec& device)

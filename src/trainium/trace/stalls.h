@@ -29,6 +29,7 @@ std::string_view cause_name(Cause cause);  // For example "data", "bank", "rotat
 // The work and the waits of a source line. Times are in ns.
 struct LineStalls {
   int64_t instructions = 0, bytes = 0;  // `bytes` are those that DMA moves.
+  int64_t pieces = 0;  // The parts of these bytes that are contiguous in HBM, at least one each.
   double busy_ns = 0;  // Time on its engines; transfers count from issue to last byte.
   // By cause: the time that its engine or queue stood idle.
   std::array<double, kCauses> waited_ns{};
@@ -39,6 +40,17 @@ struct LineStalls {
     for (const double ns : stalled_ns) total += ns;
     return total;
   }
+};
+
+// A part of the kernel's time: an instruction waits, for `cause`, until one on `unit` is done.
+struct ChainPart {
+  Cause cause = Cause::kIssue;
+  simulator::Unit unit = simulator::Unit::kDma;
+  // The number in Header::tensors of the memory that is waited for; kNoTensor if it is none.
+  uint32_t tensor = kNoTensor;
+  double ns = 0;
+
+  static constexpr uint32_t kNoTensor = UINT32_MAX >> 3;  // Numbers have 29 bits.
 };
 
 // Notes for every instruction which earlier instruction it waited for. From the instruction that
@@ -56,16 +68,22 @@ class StallLog {
     Cause cause = Cause::kIssue;
     uint32_t earlier = kNoInstruction;  // The instruction that ended the wait.
     double ns = 0;                      // How long the engine or queue stood idle.
+    uint32_t tensor = ChainPart::kNoTensor;
   };
   // `subject` is any number that the caller gives to instructions of one kind.
   void record(uint32_t instruction, uint32_t line, uint32_t subject, const simulator::Run& run,
               const Wait& wait);
-  void transfer(uint32_t line, int64_t bytes) { lines_[line].bytes += bytes; }
+  void transfer(uint32_t line, int64_t bytes, int64_t pieces) {
+    lines_[line].bytes += bytes;
+    lines_[line].pieces += pieces;
+  }
 
   // Returns the work and the waits of all instructions so far, by line.
   std::vector<LineStalls> lines() const;
   // Returns the kernel's time by subject. It is charged as by line.
   std::map<uint32_t, double> charged() const;
+  // Returns the kernel's time by cause, engine and tensor, longest first. It is charged as by line.
+  std::vector<ChainPart> chain() const;
 
  private:
   struct Link {
@@ -73,7 +91,11 @@ class StallLog {
     uint32_t earlier = kNoInstruction;  // The instruction that ended the wait.
     uint32_t line_and_cause = 0;        // line · kCauses + cause.
     uint32_t subject = 0;
+    uint32_t tensor_and_unit = 0;  // The wait's tensor · 8 + the instruction's unit.
   };
+  template <typename Visit>
+  void walk(const Visit& visit) const;
+
   std::vector<LineStalls> lines_;
   std::vector<Link> links_;
   uint32_t last_ = kNoInstruction;

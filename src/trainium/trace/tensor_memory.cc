@@ -195,6 +195,16 @@ void TensorMemory::begin_anew(uint32_t root, uint32_t now) {
   id = kNoState;
 }
 
+void TensorMemory::take_turns(uint32_t root, uint32_t source) {
+  const TensorKind& kind = header_.tensors[contents_.instances[root].kind];
+  if (!kind.on_chip() || !buffer_limits_.copies_of.contains(kind.name)) return;
+  const auto [line, is_first] = filled_by_.try_emplace(root, source);
+  int32_t& id = state_of_[root];
+  if (is_first || line->second != source || id == kNoState) return;
+  states_[static_cast<size_t>(id)].live = false;
+  id = kNoState;
+}
+
 Error TensorMemory::no_memory_error(const Instance& instance) const {
   const TensorKind& kind = header_.tensors[instance.kind];
   return fail("{}: {}: no room for {} of {} bytes per partition beside the tensors with addresses",
@@ -232,7 +242,7 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   const TensorKind& kind = header_.tensors[instance.kind];
   if (kind.memory == Memory::kSbuf && !places_sbuf_) return {};
   const int64_t copies = buffer_limits_.copies_for(kind.name);
-  if (copies > 0 && instance.address < 0) {
+  if (copies > 0 && (instance.address < 0 || buffer_limits_.splits)) {
     place_in_ring(root, id, copies);
     return {};
   }
@@ -250,9 +260,10 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
 // tensors fit.
 void TensorMemory::place_in_ring(uint32_t root, int32_t id, int64_t copies) {
   const TensorKind& kind = header_.tensors[contents_.instances[root].kind];
-  std::vector<int32_t>& ring = rings_[kind.name];
-  ring.resize(static_cast<size_t>(copies), kNoState);
-  int32_t& slot = ring[ordinal_[root] % static_cast<size_t>(copies)];
+  Ring& ring = rings_[kind.name];
+  ring.slots.resize(static_cast<size_t>(copies), kNoState);
+  const size_t turn = buffer_limits_.splits ? ring.taken++ : ordinal_[root];
+  int32_t& slot = ring.slots[turn % static_cast<size_t>(copies)];
   TensorState& state = states_[static_cast<size_t>(id)];
   state.ranges = {{0, kind.row_bytes()}};
   if (slot != kNoState) {

@@ -47,6 +47,10 @@ struct TensorState {
 struct BufferLimits {
   int64_t copies = 0;
   std::map<std::string, int64_t> copies_of;  // Limits by tensor name, which replace `copies`.
+  // Whether tensors of `copies_of` also take turns if they have an address, and if the kernel made
+  // one and fills it again by the same source line. The kernel then runs as if it made a tensor for
+  // each of these fills.
+  bool splits = false;
 
   int64_t copies_for(const std::string& name) const {
     const auto at = copies_of.find(name);
@@ -74,6 +78,10 @@ class TensorMemory {
   // a place of its own, as if the kernel had allocated a new tensor: the compiler names each
   // content anew and places it itself. Has no effect on a tensor with a given address.
   void begin_anew(uint32_t root, uint32_t now);
+  // Notes that the instruction of a source line replaces the whole tensor without reading it. With
+  // BufferLimits::splits, the new content may take the next place.
+  void take_turns(uint32_t root, uint32_t source);
+  bool splits() const { return buffer_limits_.splits; }
   // Notes that instruction `now` has finished with the tensor. If `now` is the tensor's last
   // instruction, the tensor's memory becomes free. Otherwise the call has no effect.
   void end_access(uint32_t root, uint32_t now);
@@ -116,8 +124,14 @@ class TensorMemory {
   std::vector<int32_t> free_states_;
   size_t cells_ = 0;  // The cells of all states.
   MemoryMap sbuf_, psum_;
-  std::vector<Reserved> reserved_[2];                  // For SBUF and PSUM.
-  std::map<std::string, std::vector<int32_t>> rings_;  // By tensor name: one state per slot.
+  std::vector<Reserved> reserved_[2];  // For SBUF and PSUM.
+  // By tensor name: one state per slot, and how many tensors have had one.
+  struct Ring {
+    std::vector<int32_t> slots;
+    size_t taken = 0;
+  };
+  std::map<std::string, Ring> rings_;
+  std::map<uint32_t, uint32_t> filled_by_;  // By root: the line that filled it first.
   std::vector<std::string> overlaps_;
 };
 

@@ -1,0 +1,25 @@
+#pragma once
+// Finds changes to a kernel that may make it faster, from what its simulation waited for. The
+// advice (nki_advice.h) simulates each of them.
+
+#include <string>
+#include <vector>
+
+#include "trainium/simulator/device_spec.h"
+#include "trainium/trace/header.h"
+#include "trainium/trace/simulate.h"
+
+namespace neuronmm::apps {
+
+struct Change {
+  std::string text;     // What to change and where.
+  std::string what_if;  // The same as a change of what_if.h.
+  double share = 0;     // The part of the latency that it concerns.
+};
+
+// Returns the changes that concern at least 2 % of the latency, the largest part first. Two changes
+// with the same text are two sizes of one.
+std::vector<Change> changes_to_try(const trace::Header& header, const trace::TraceTiming& timing,
+                                   const simulator::DeviceSpec& device);
+
+}  // namespace neuronmm::apps
