@@ -33,7 +33,7 @@ class ChangeFinder {
   ChangeFinder(const Header& header, const TraceTiming& timing, const DeviceSpec& device)
       : header_(header), timing_(timing), device_(device) {}
 
-  std::vector<Change> run() {
+  std::vector<CandidateChange> run() {
     add_repeated_traffic(LeftOut::kReloads);
     add_repeated_traffic(LeftOut::kRoundTrips);
     add_longer_rows();
@@ -44,8 +44,9 @@ class ChangeFinder {
     add_tables();
     add_types();
     add_spills();
-    std::erase_if(changes_, [](const Change& change) { return change.share < kWorthTrying; });
-    std::ranges::stable_sort(changes_, std::greater(), &Change::share);
+    std::erase_if(changes_,
+                  [](const CandidateChange& change) { return change.share < kWorthTrying; });
+    std::ranges::stable_sort(changes_, std::greater(), &CandidateChange::share);
     return changes_;
   }
 
@@ -89,7 +90,7 @@ class ChangeFinder {
     const bool reloads = kind == LeftOut::kReloads;
     const std::string text =
         reloads
-            ? fmt::format("load once and keep, or use larger blocks: {} loads again", named(rows))
+            ? fmt::format("load once and keep, or use larger blocks; loaded again: {}", named(rows))
             : fmt::format("keep in SBUF what goes through HBM at {}", named(rows));
     changes_.push_back(
         {text, reloads ? "reloads=none" : "round_trips=none", bytes / traffic() * dma_share()});
@@ -176,13 +177,13 @@ class ChangeFinder {
   const Header& header_;
   const TraceTiming& timing_;
   const DeviceSpec& device_;
-  std::vector<Change> changes_;
+  std::vector<CandidateChange> changes_;
 };
 
 }  // namespace
 
-std::vector<Change> changes_to_try(const Header& header, const TraceTiming& timing,
-                                   const DeviceSpec& device) {
+std::vector<CandidateChange> changes_to_try(const Header& header, const TraceTiming& timing,
+                                            const DeviceSpec& device) {
   return ChangeFinder(header, timing, device).run();
 }
 

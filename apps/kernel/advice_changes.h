@@ -11,7 +11,7 @@
 
 namespace neuronmm::apps {
 
-struct Change {
+struct CandidateChange {
   std::string text;     // What to change and where.
   std::string what_if;  // The same as a change of what_if.h.
   double share = 0;     // The part of the latency that it concerns.
@@ -19,7 +19,8 @@ struct Change {
 
 // Returns the changes that concern at least 2 % of the latency, the largest part first. Two changes
 // with the same text are two sizes of one.
-std::vector<Change> changes_to_try(const trace::Header& header, const trace::TraceTiming& timing,
-                                   const simulator::DeviceSpec& device);
+std::vector<CandidateChange> changes_to_try(const trace::Header& header,
+                                            const trace::TraceTiming& timing,
+                                            const simulator::DeviceSpec& device);
 
 }  // namespace neuronmm::apps

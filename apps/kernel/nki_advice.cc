@@ -49,7 +49,7 @@ std::string what_is_waited_for(const ChainPart& part) {
     case Cause::kIssue:
       break;
   }
-  return dma ? "the DMA, which is busy" : fmt::format("{}, which is busy", unit_name(part.unit));
+  return fmt::format("a busy {}", unit_name(part.unit));
 }
 
 // Says which engine has the most work and how long it stands still, and what the kernel waits for.
@@ -71,9 +71,9 @@ std::string waits_of(const TraceTiming& timing) {
   std::ranges::sort(order, std::greater());
   std::vector<std::string> parts;
   for (const auto& [share, what] : order)
-    parts.push_back(fmt::format("{} {:.0f} %", what, 100 * share));
+    parts.push_back(fmt::format("{} ({:.0f} %)", what, 100 * share));
   if (parts.empty()) return {};
-  const std::string waits = fmt::format("the kernel waits for: {}", fmt::join(parts, ", "));
+  const std::string waits = fmt::format("the kernel waits for {}", fmt::join(parts, ", "));
   if (busiest.second <= 0) return waits;
   return fmt::format("{} has the most work and stands still {:.0f} % of the time; {}",
                      busiest.first, 100 * (1 - busiest.second / m.total_time), waits);
@@ -99,10 +99,10 @@ Advice advise(const trace::TraceFile& file, const TraceTiming& timing, bool as_w
               const DeviceSpec& device) {
   Advice advice;
   advice.waits = waits_of(timing);
-  const std::vector<Change> changes = changes_to_try(file.header(), timing, device);
+  const std::vector<CandidateChange> changes = changes_to_try(file.header(), timing, device);
   const auto affordable =
       static_cast<size_t>(kMostSimulated / std::max<int64_t>(1, file.header().instructions));
-  for (const Change& change : changes) {
+  for (const CandidateChange& change : changes) {
     if (advice.tried == affordable) break;
     ++advice.tried;
     const auto what_if = parse_what_if(change.what_if, device);
