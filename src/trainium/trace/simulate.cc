@@ -139,6 +139,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
   }
   TraceSource source(file, contents, device, options.buffer_limits,
                      spilling ? &*spilling : nullptr);
+  if (timing.timeline != nullptr) source.count_memory(device, *timing.timeline);
   simulator::Core core(source, device, timing);
   if (spilling) {
     spilling->set_move(
