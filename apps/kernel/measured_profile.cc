@@ -18,7 +18,7 @@ namespace neuronmm::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using ProfileJson = nlohmann::json;
 
 // The first numbers of the schema whose tables have the fields that are read here. Documented: 7 is
 // the schema of SDK 2.31. SDK 2.33 has 12, of which only the number is known.
@@ -44,7 +44,7 @@ class Reader {
  public:
   explicit Reader(std::string source) : source_(std::move(source)) {}
 
-  Status add(const json& table, std::string_view name, bool transfers) {
+  Status add(const ProfileJson& table, std::string_view name, bool transfers) {
     if (!table.is_array()) {
       return fail("{}: \"{}\": expected an array of rows, found {}", source_, name,
                   io::describe_json(table));
@@ -126,7 +126,7 @@ class Reader {
 };
 
 // Returns the schema's version and checks its first number.
-Result<std::string> schema_of(const json& tables, const std::string& source,
+Result<std::string> schema_of(const ProfileJson& tables, const std::string& source,
                               std::vector<std::string>& notes) {
   const auto at = tables.find("Metadata");
   if (at == tables.end()) {
@@ -134,7 +134,7 @@ Result<std::string> schema_of(const json& tables, const std::string& source,
         "the profile has no table Metadata, so the version of its schema is unknown");
     return std::string();
   }
-  const json& row = at->is_array() && !at->empty() ? at->front() : *at;
+  const ProfileJson& row = at->is_array() && !at->empty() ? at->front() : *at;
   const std::string where = source + ": \"Metadata\"";
   if (!row.is_object()) {
     return fail("{}: expected a row, found {}", where, io::describe_json(row));
@@ -154,7 +154,7 @@ Result<std::string> schema_of(const json& tables, const std::string& source,
   return version;
 }
 
-Result<MeasuredProfile> read_tables(const json& tables, const std::string& source) {
+Result<MeasuredProfile> read_tables(const ProfileJson& tables, const std::string& source) {
   std::vector<std::string> notes = {
       "the reader was tested on files made from the published schema; no profile of a real device "
       "was at hand"};
@@ -193,7 +193,7 @@ Result<MeasuredProfile> read_measured_profile(const fs::path& path) {
         "engine and opcode",
         path.string(), kMostProfileBytes, text.size());
   }
-  NMM_ASSIGN(const json tables, io::parse_json(text, path.string()));
+  NMM_ASSIGN(const ProfileJson tables, io::parse_json(text, path.string()));
   if (!tables.is_array() && !tables.is_object()) {
     return fail("{}: expected an object of tables or an array of rows, found {}", path.string(),
                 io::describe_json(tables));

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "report_writer.h"
+#include "kernel/quantities.h"
 #include "trainium/trace/error_band.h"
 
 namespace neuronmm::apps {
@@ -19,21 +19,9 @@ using simulator::Summary;
 using trace::LineReport;
 using NkiJson = nlohmann::ordered_json;
 
-constexpr double kNsPerMs = 1e6;
 constexpr double kWorthNaming = 0.05;
 
 const Summary& summary_of(const KernelRun& run) { return run.timing.timing.summary; }
-
-// Formats a time from nanoseconds to seconds, in the unit that is short to read.
-std::string time_of(double ms) {
-  if (ms >= 100) return fmt::format("{:.1f} ms", ms);
-  return ms >= 1 ? fmt::format("{:.3f} ms", ms) : fmt::format("{:.2f} us", ms * 1e3);
-}
-
-std::string bytes_of(double bytes) {
-  if (bytes >= kMiB) return fmt::format("{:.2f} MiB", bytes / kMiB);
-  return bytes >= 1024 ? fmt::format("{:.1f} KiB", bytes / 1024) : fmt::format("{:.0f} B", bytes);
-}
 
 double share_of(double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; }
 
