@@ -9,9 +9,11 @@
 #include "byte_size.h"
 #include "commands.h"
 #include "io/mapped_file.h"
+#include "kernel/latency_gate.h"
 #include "kernel/nki_folder.h"
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
+#include "kernel/nki_sweep.h"
 #include "kernel/nki_tracer.h"
 #include "kernel/sdk_option.h"
 #include "kernel/trace_folder.h"
@@ -29,7 +31,8 @@ using simulator::DeviceSpec;
 
 struct NkiFlags {
   TracerCall call;
-  std::string from_trace, compare, measured, trace, json, html, save_trace;
+  std::string from_trace, compare, measured, trace, json, html, save_trace, sweep, baseline;
+  std::optional<double> expected_us;
   std::vector<std::string> what_ifs;
   size_t lines = 12;
   bool as_written = false;
@@ -66,11 +69,15 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
   return traced;
 }
 
+std::string refusal_of(const TracerReport& tracer) {
+  if (!tracer.message.empty()) return tracer.message;
+  return "Python ended without a message or a trace, as os._exit() makes it do";
+}
+
 // Prints the message of a tracer that made no trace. Returns the exit code: 2 if the command line
 // is wrong, otherwise 1, whatever exit code the kernel chose.
 int report_refusal(const TracerReport& tracer) {
-  const std::string said = "Python ended without a message or a trace, as os._exit() makes it do";
-  print_message("neuronmm nki: {}\n", tracer.message.empty() ? said : tracer.message);
+  print_message("neuronmm nki: {}\n", refusal_of(tracer));
   return tracer.exit_code == 2 ? 2 : 1;
 }
 
@@ -138,7 +145,8 @@ Result<Outputs> open_outputs(const NkiFlags& flags) {
 }
 
 Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device,
-             const simulator::Timeline& timeline, size_t lines) {
+             const simulator::Timeline& timeline, const std::vector<LatencyVerdict>& verdicts,
+             size_t lines) {
   if (outputs.timeline.wanted()) {
     NMM_TRY(outputs.timeline.write(timeline.json(report.run.name, device.name)));
   }
@@ -146,11 +154,17 @@ Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device
     NMM_ASSIGN(const std::string page, finished_page(nki_page(report, device, timeline)));
     NMM_TRY(outputs.html.write(page));
   }
-  if (outputs.writer.wants_json()) NMM_TRY(outputs.writer.write_json(to_json(report, device)));
+  if (outputs.writer.wants_json()) {
+    nlohmann::ordered_json json = to_json(report, device);
+    json["inputs"] = inputs_of(report.run.header);
+    if (!verdicts.empty()) json["expected"] = verdict_json(verdicts);
+    NMM_TRY(outputs.writer.write_json(std::move(json)));
+  }
   outputs.writer.print("{}", to_text(report, device, lines));
   if (outputs.timeline.wanted() && timeline.total() > timeline.kept()) {
     outputs.writer.print("\ntrace: the first {} of {} events\n", timeline.kept(), timeline.total());
   }
+  outputs.writer.print("{}", verdict_text(verdicts));
   return {};
 }
 
@@ -162,9 +176,41 @@ Status copy_to(OutputFile& file, const fs::path& path) {
   return file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+// Runs the kernel with one value of a sweep.
+Result<SweepRun> run_with_value(const NkiFlags& flags, const TracerCall& call) {
+  NkiFlags with_value = flags;
+  with_value.call = call;
+  NMM_ASSIGN(TraceFolder folder, TraceFolder::create());
+  NMM_ASSIGN(const Traced traced,
+             trace_of(call.kernel, with_value, folder.path() / "kernel.trace"));
+  SweepRun result{
+      .tracer = traced.tracer, .run = {}, .refusal = refusal_of(traced.tracer), .device = {}};
+  if (!traced.file) return result;
+  NMM_ASSIGN(result.device, simulator::find_device(traced.file->header().device));
+  auto run = run_kernel(call.kernel, traced, flags.as_written, result.device, nullptr);
+  if (run.ok()) {
+    result.run = std::move(*run);
+  } else {
+    result.refusal = run.error().message;
+  }
+  NMM_TRY(folder.remove());
+  return result;
+}
+
+Result<int> run_sweep(const NkiFlags& flags) {
+  NMM_ASSIGN(const Sweep sweep, parse_sweep(flags.sweep));
+  return run_nki_sweep(sweep, flags.call, flags.json,
+                       [&flags](const TracerCall& call) { return run_with_value(flags, call); });
+}
+
 Result<int> run_nki(const NkiFlags& flags) {
   std::error_code error;
   if (fs::is_directory(flags.call.kernel, error)) return run_nki_folder(flags.call, flags.json);
+  if (!flags.sweep.empty()) return run_sweep(flags);
+  std::optional<Baseline> baseline;
+  if (!flags.baseline.empty()) {
+    NMM_ASSIGN(baseline, read_baseline(flags.baseline));
+  }
   NMM_ASSIGN(Outputs outputs, open_outputs(flags));
   NMM_ASSIGN(TraceFolder folder, TraceFolder::create());
   const bool runs = flags.from_trace.empty();
@@ -185,6 +231,8 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(report.run,
              run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
                         device, outputs.wants_timeline() ? &timeline : nullptr));
+  NMM_ASSIGN(const std::vector<LatencyVerdict> verdicts,
+             compare_latency(report.run, device, baseline, flags.expected_us));
   if (!flags.compare.empty()) {
     NkiFlags without_values = flags;
     without_values.call.outputs.clear();
@@ -199,9 +247,38 @@ Result<int> run_nki(const NkiFlags& flags) {
   report.advice = advise(*traced.file, report.run.timing, report.run.is_as_written, device);
   NMM_TRY(copy_to(outputs.trace, path));
   NMM_TRY(copy_to(outputs.values, values_beside(path, flags.call.outputs)));
-  NMM_TRY(write(outputs, report, device, timeline, flags.lines));
+  NMM_TRY(write(outputs, report, device, timeline, verdicts, flags.lines));
   NMM_TRY(folder.remove());
-  return values_are_wrong(report.run) ? 1 : 0;
+  const bool fast = report_slow_kernel(verdicts);
+  return values_are_wrong(report.run) || !fast ? 1 : 0;
+}
+
+void check(const char* option, const Status& status) {
+  if (!status.ok()) throw CLI::ValidationError(option, status.error().message);
+}
+
+// Refuses options that say nothing of a sweep or of a folder of tests.
+void check_sweep(const NkiFlags& flags) {
+  std::error_code error;
+  const bool folder = fs::is_directory(flags.call.kernel, error);
+  if (folder && (!flags.baseline.empty() || flags.expected_us)) {
+    throw CLI::ValidationError(flags.expected_us ? "--expect-us" : "--baseline",
+                               "expected FILE.py:KERNEL, found the folder " + flags.call.kernel);
+  }
+  check("--sweep",
+        check_sweep_options(flags.sweep, {{"--from-trace", !flags.from_trace.empty()},
+                                          {"--compare", !flags.compare.empty()},
+                                          {"--measured", !flags.measured.empty()},
+                                          {"--trace", !flags.trace.empty()},
+                                          {"--html", !flags.html.empty()},
+                                          {"--save-trace", !flags.save_trace.empty()},
+                                          {"--save-outputs", !flags.call.outputs.empty()},
+                                          {"--what-if", !flags.what_ifs.empty()},
+                                          {"--baseline", !flags.baseline.empty()},
+                                          {"--expect-us", flags.expected_us.has_value()},
+                                          {"folder of tests", folder}}));
+  check("--expect-us", check_expected_us(flags.expected_us));
+  check("--baseline", check_baseline(flags.baseline, flags.json));
 }
 
 // Checks what can be checked before the kernel runs. A what-if depends on the device, which may be
@@ -210,6 +287,7 @@ void check_flags(const NkiFlags& flags) {
   if (flags.call.kernel.empty() == flags.from_trace.empty()) {
     throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");
   }
+  check_sweep(flags);
   const std::string& values = flags.call.outputs;
   if (!values.empty() && !flags.from_trace.empty()) {
     throw CLI::ValidationError("--save-outputs",
@@ -326,6 +404,21 @@ void add_nki(Program& program) {
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group(kSpeed);
+  command
+      ->add_option("--sweep", flags->sweep,
+                   "Run once per value of a parameter or constant, as TILE=256,512")
+      ->type_name("NAME=V1,V2,...")
+      ->group(kSpeed);
+  command
+      ->add_option("--baseline", flags->baseline, "Exit with 1 if slower than this earlier --json")
+      ->type_name("FILE")
+      ->group(kQuality);
+  command
+      ->add_option("--expect-us", flags->expected_us,
+                   "Exit with 1 if slower than T us and the error band")
+      ->check(CLI::PositiveNumber)
+      ->type_name("T")
+      ->group(kQuality);
   command
       ->add_flag("--as-written", flags->as_written,
                  "Run a legacy kernel in the order of its program")

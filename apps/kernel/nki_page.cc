@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -19,9 +21,13 @@ namespace {
 using simulator::DeviceSpec;
 using simulator::Summary;
 
+// Pixels of the lane of a DMA queue, of which there may be 16.
+constexpr double kQueueHeight = 16;
+constexpr const char* kCounterColours[] = {"#d55e00", "#b8a900", "#8c8c8c"};
+
 // The colours of Okabe and Ito, one per engine and the same in every plot.
 constexpr const char* kEngineColours[] = {"#0f82c8", "#e08e0b", "#00a078", "#cc79a7", "#8c8c8c"};
-constexpr const char* kEngineNames[] = {"Tensor", "Vector", "Scalar", "GpSimd", "DMA"};
+constexpr const char* kEngineNames[] = {"Tensor", "Vector", "Scalar", "GpSimd"};
 constexpr size_t kComputeEngines = 4;
 
 // The charts show microseconds for kernels below ten milliseconds.
@@ -31,30 +37,62 @@ struct TimeUnit {
 };
 TimeUnit unit_of(double ms) { return ms < 10 ? TimeUnit{"us", 1e-3} : TimeUnit{"ms", 1e-6}; }
 
-// Draws the engines over time. All DMA queues share one lane, which shows the share of the queues
-// that have a transfer in flight.
-std::string timeline_section(const KernelRun& run, const simulator::Timeline& timeline) {
-  const simulator::Utilization& busy = timeline.utilization();
-  const TimeUnit unit = unit_of(run.latency_ms());
-  LaneChart chart{.title = "Who is busy when", .unit = unit.name};
-  chart.step = busy.bin_ns() * unit.per_ns;
-  chart.end = run.latency_ms() * 1e6 * unit.per_ns;
-  const size_t tracks = timeline.tracks().size();
-  const auto bins = static_cast<size_t>(std::ceil(chart.end / chart.step));
-  for (size_t engine = 0; engine <= kComputeEngines; ++engine) {
-    Lane& lane = chart.lanes.emplace_back(Lane{kEngineNames[engine], kEngineColours[engine], {}});
-    const size_t last = engine < kComputeEngines ? engine + 1 : tracks;
-    for (size_t bin = 0; bin < bins; ++bin) {
-      double share = 0;
-      for (size_t track = engine; track < last; ++track) {
-        share += std::min(1.0, busy.share(static_cast<int>(track), bin));
-      }
-      lane.shares.push_back(share / static_cast<double>(std::max<size_t>(1, last - engine)));
-    }
+// The stretches of time that the lanes of a chart show.
+struct Stretches {
+  double ns = 1;
+  size_t count = 0;
+};
+
+// Returns the lane of a track, or no lane for a queue that is never used.
+std::optional<Lane> track_lane(const simulator::Timeline& timeline, size_t track,
+                               const Stretches& stretches) {
+  const bool queue = track >= kComputeEngines;
+  Lane lane{.name = queue ? fmt::format("queue {}", track - kComputeEngines) : kEngineNames[track],
+            .colour = kEngineColours[std::min(track, kComputeEngines)]};
+  if (queue) lane.height = kQueueHeight;
+  for (size_t i = 0; i < stretches.count; ++i) {
+    lane.shares.push_back(timeline.utilization().share(static_cast<int>(track), i));
   }
-  return "<h2>Timeline</h2>\n<p>Of DMA, the share of its queues that have a transfer under way. "
-         "<code>--trace</code> writes every instruction for ui.perfetto.dev.</p>\n"
-         "<div class=\"wide\">\n" +
+  const bool used = std::ranges::any_of(lane.shares, [](double share) { return share > 0; });
+  return used || !queue ? std::optional(lane) : std::nullopt;
+}
+
+// Returns the lane of a counter. It is as high as the capacity, or as the largest value if that is
+// less than half of the capacity or above it.
+Lane counter_lane(const simulator::Counter& counter, const char* colour,
+                  const Stretches& stretches) {
+  const std::vector<simulator::Counter::Step> steps = counter.steps();
+  Lane lane{.name = counter.name(), .colour = colour};
+  lane.shares = simulator::largest_values(steps, stretches.ns, stretches.count);
+  const double most = counter.most(), capacity = counter.capacity();
+  const double top = 2 * most < capacity ? most : std::max(most, capacity);
+  for (double& share : lane.shares) share /= std::max(top, 1.0);
+  if (capacity <= top) lane.limit = capacity / top;
+  lane.note = fmt::format("at most {:.6g} of {:.6g} {}{}", most, capacity, counter.unit(),
+                          counter.exact() ? "" : ", means of short stretches of time");
+  return lane;
+}
+
+// Draws the engines, the DMA queues and the counters over time.
+std::string timeline_section(const KernelRun& run, const simulator::Timeline& timeline) {
+  const TimeUnit unit = unit_of(run.latency_ms());
+  Stretches stretches{.ns = timeline.utilization().bin_ns()};
+  LaneChart chart{.title = "Who is busy when", .unit = unit.name};
+  chart.step = stretches.ns * unit.per_ns;
+  chart.end = run.latency_ms() * 1e6 * unit.per_ns;
+  stretches.count = static_cast<size_t>(std::ceil(chart.end / chart.step));
+  for (size_t track = 0; track < timeline.tracks().size(); ++track) {
+    if (auto lane = track_lane(timeline, track, stretches)) chart.lanes.push_back(std::move(*lane));
+  }
+  for (size_t i = 0; i < timeline.counters().size(); ++i) {
+    chart.lanes.push_back(counter_lane(timeline.counters()[i],
+                                       kCounterColours[i % std::size(kCounterColours)], stretches));
+  }
+  return "<h2>Timeline</h2>\n<p>The engines, the DMA queues that are used, and below them the "
+         "memory "
+         "and the transfers in use. A tensor counts from the begin of its first access to the end "
+         "of its last one, and a dashed line is the capacity. <code>--trace</code> writes every "
+         "instruction for ui.perfetto.dev.</p>\n<div class=\"wide\">\n" +
          lanes_figure(chart) + "</div>\n";
 }
 

@@ -72,6 +72,7 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& pa
   for (const std::string& text : call.keyword_arguments) {
     words.insert(words.end(), {"--kwarg", text});
   }
+  for (const std::string& text : call.settings) words.insert(words.end(), {"--set", text});
   for (const std::string& folder : user_folders().relative) {
     words.insert(words.end(), {"--modules", folder});
   }
@@ -154,7 +155,11 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
                                             {{kPythonPath, python_path(package)}}));
   if (interrupted()) return interrupted_error("the kernel was not run to its end");
   TracerReport report;
-  if (WIFSIGNALED(result.status)) return fail("{}: {}", call.kernel, signal_text(result.status));
+  if (WIFSIGNALED(result.status)) {
+    report.exit_code = 1;
+    report.message = fmt::format("{}: {}", call.kernel, signal_text(result.status));
+    return report;
+  }
   report.exit_code = WEXITSTATUS(result.status);
   report.message = message_of(std::move(result.output));
   // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code

@@ -17,6 +17,7 @@ struct TracerCall {
   std::string kernel;                          // "FILE.py:KERNEL".
   std::vector<std::string> arguments;          // For example "x=bf16[128,512]".
   std::vector<std::string> keyword_arguments;  // For example "tile=512".
+  std::vector<std::string> settings = {};      // Parameters or constants of the file: "TILE=512".
   std::string device;                          // For example "trn2".
   std::string sdk = {};                        // For example "2.33"; empty: the device's newest.
   bool values = false;                         // Also compute the values, on random inputs.
@@ -55,8 +56,8 @@ struct TracerReport {
 };
 
 // Runs the kernel and writes its trace to `trace`. A kernel that fails in Python is no error: the
-// report then has its message and is not finished. Errors: Python, NumPy or the package
-// python/nki is missing, a signal has ended Python, or the run was interrupted.
+// report then has its message and is not finished, also if a signal has ended Python. Errors:
+// Python, NumPy or the package python/nki is missing, or the run was interrupted.
 Result<TracerReport> run_tracer(const TracerCall& call, const std::filesystem::path& trace);
 
 // A test of a folder.

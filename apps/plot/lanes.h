@@ -1,8 +1,9 @@
 #pragma once
 // This file draws how busy several workers are over time, with one strip per worker, as SVG. The
-// page of `neuronmm nki` (kernel/nki_page.h) shows the engines of a NeuronCore with it. Nothing
-// here can fail.
+// page of `neuronmm nki` (kernel/nki_page.h) shows the engines, the DMA queues and the memory in
+// use of a NeuronCore with it. Nothing here can fail.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,10 @@ struct Lane {
   // The busy share of each step of time, from time 0 on: 0 is idle, 1 is busy. Smaller and larger
   // shares are drawn as 0 and 1. Steps after the end of the axis are cut off, and missing steps are
   // idle.
-  std::vector<double> shares;
+  std::vector<double> shares = {};
+  double height = 44;                // In pixels.
+  std::string note = {};             // A text above the strip; empty if there is none.
+  std::optional<double> limit = {};  // A share at which a dashed line is drawn.
 };
 
 // A chart of several strips with one time axis.

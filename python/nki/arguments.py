@@ -80,13 +80,13 @@ def _file_argument(name, dtype, file):
     return TensorArgument(name, found, numbers.shape, data=numbers)
 
 
-def literal(text: str, names: dict):
+def literal(text: str, names: dict, option: str = "--kwarg"):
     """Reads NAME=VALUE, where VALUE is a Python literal or an expression over the names of the
-    kernel's module.
+    kernel's module. `option` is the one that gave the text.
     """
     name, equals, value = text.partition("=")
     if not equals or not _NAME.fullmatch(name):
-        raise UsageError(f"--kwarg: expected NAME=VALUE, found {text!r}")
+        raise UsageError(f"{option}: expected NAME=VALUE, found {text!r}")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -96,7 +96,7 @@ def literal(text: str, names: dict):
         # module.
         return name, eval(value, names)
     except Exception as error:
-        raise UsageError(f"--kwarg {name}: {value!r} is no Python literal and no expression of the kernel's module: "
+        raise UsageError(f"{option} {name}: {value!r} is no Python literal and no expression of the kernel's module: "
                          f"{error}") from None  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import types
 
 import numpy as np
 
-from . import arguments, compiler, folder, inputs, launch, limits, logical_cores, missing, reference, user_modules, verification
+from . import arguments, compiler, constants, folder, inputs, launch, limits, logical_cores, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location, releases
@@ -41,7 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         if os.path.isdir(options.kernel):
             return run_folder(options, memory)
         with limits.of_time(options.max_seconds), limits.of_memory(memory):
-            return run(options)
+            settings = constants.Settings(options.kernel, options.set)
+            with settings.while_loading():
+                return run(options, settings)
     except folder.FolderError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -80,6 +82,8 @@ def _parser():
     )
     parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE",
                         help="compile-time argument of the kernel: a Python literal or an expression over its module's names")  # fmt: skip
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="value of a parameter of the kernel, or else of a constant at the top level of its file")  # fmt: skip
     parser.add_argument("--modules", action="append", default=[], metavar="FOLDER",
                         help="folder with modules that the kernel imports, searched after installed ones")  # fmt: skip
     parser.add_argument("--device", default="trn2", help="device to run on: trn1, trn2 or trn3 (default trn2)")
@@ -107,8 +111,8 @@ def _parser():
 
 def run_folder(options, memory) -> int:
     """Runs the tests of a folder. The exit status is 1 if one of them fails."""
-    if options.arg or options.kwarg or options.ref or options.trace or options.save_outputs:
-        raise UsageError(f"{options.kernel}: a folder of tests takes no --arg, --kwarg, --ref, --trace or --save-outputs")
+    if options.arg or options.kwarg or options.set or options.ref or options.trace or options.save_outputs:
+        raise UsageError(f"{options.kernel}: a folder of tests takes no --arg, --kwarg, --set, --ref, --trace or --save-outputs")
     for modules in options.modules:
         user_modules.add_folder(modules)
     with limits.of_memory(memory):
@@ -125,7 +129,7 @@ def run_folder(options, memory) -> int:
     return 1 if any(row["outcome"] == "failed" for row in rows) else 0
 
 
-def run(options) -> int:
+def run(options, settings) -> int:
     device = devices.find(options.device)
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
@@ -141,6 +145,7 @@ def run(options) -> int:
         reference.check_readable(text)
     module, kernel, grid = _find_kernel(options.kernel)
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
+    given.update(settings.of_parameters(_parameters(kernel), vars(module), {*given, *(t.name for t in tensors)}))
     is_legacy = hasattr(kernel, "whole_grid")
     if not is_legacy:
         grid = _grid_of_release(options.kernel, grid, device)

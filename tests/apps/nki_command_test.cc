@@ -1,6 +1,8 @@
 // The tests in this file run `neuronmm nki` as a user does: reports of saved traces, what-ifs,
 // comparisons and bad input. If NumPy is installed, a kernel is traced, too.
 
+#include <map>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -40,7 +42,16 @@ TEST_F(NkiCommand, ReportsASavedTrace) {
   stalled += report["fixed_ns"].get<double>();
   EXPECT_NEAR(stalled / 1e6, report["latency_ms"].get<double>(), 1e-9);
   EXPECT_EQ(report["summary"]["hbm_read_bytes"], 2 * 128 * (128 + 512) * 2);
-  EXPECT_EQ(json("t.json")["traceEvents"].size(), 1 + 2 * (4 + 16) + 8);
+  std::map<std::string, size_t> phases;
+  const Json trace = json("t.json");
+  for (const Json& event : trace["traceEvents"]) ++phases[event["ph"]];
+  EXPECT_EQ(phases["M"], 1 + 2 * (4 + 16));
+  EXPECT_EQ(phases["X"], 8);
+  for (const Json& counter : trace["otherData"]["counters"]) {
+    EXPECT_GT(counter["most"], 0) << counter;
+    EXPECT_LE(counter["most"], counter["capacity"]) << counter;
+  }
+  EXPECT_EQ(trace["otherData"]["counters"].size(), 3u);
 }
 
 // What a living process locks stays, and so do files and folders of others with similar names.
@@ -79,6 +90,31 @@ TEST_F(NkiCommand, ReportsTheErrorBandOfItsPredictions) {
   EXPECT_NE(read(page).find(band), std::string::npos);
   expect(neuronmm(from("matmul") + "--device trn1 --json " + out), 0, {wider});
   EXPECT_GT(json("out.json")["band"]["percent"], 0);
+}
+
+// The lanes of the page: the engines, each queue that is used, and the counters.
+TEST_F(NkiCommand, ThePageShowsQueuesAndCountersOverTime) {
+  const std::string page = path("page.html"), timeline = path("t.json");
+  expect(neuronmm(from("matmul") + "--html " + page + " --trace " + timeline), 0, {});
+  std::set<int> queues;
+  const Json trace = json("t.json");
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["tid"] >= 4) queues.insert(event["tid"].get<int>() - 4);
+  }
+  EXPECT_GT(queues.size(), 1u);
+  const std::string text = read(page);
+  for (int queue = 0; queue < 16; ++queue) {
+    const bool shown = text.find(">queue " + std::to_string(queue) + "<") != std::string::npos;
+    EXPECT_EQ(shown, queues.contains(queue)) << queue;
+  }
+  for (const Json& counter : trace["otherData"]["counters"]) {
+    const auto number = [&](const char* key) {
+      return std::to_string(static_cast<int64_t>(counter[key].get<double>()));
+    };
+    const std::string note = "at most " + number("most") + " of " + number("capacity") + " " +
+                             counter["unit"].get<std::string>();
+    EXPECT_NE(text.find(note), std::string::npos) << note;
+  }
 }
 
 TEST_F(NkiCommand, WhatIfsChangeTheLatency) {

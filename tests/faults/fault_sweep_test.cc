@@ -119,9 +119,11 @@ class FaultSweep : public testing::TestWithParam<Command> {
     put(in / "text.txt", get(demo / "evaluation.txt").substr(0, 4000));
     put(in / "ptb.txt", get(demo / "evaluation.txt").substr(0, 2000));
     put(in / "matmul.trace", get(source_dir() / "fuzz/corpus/kernel_trace/matmul"));
+    put(in / "baseline.json",
+        R"({"kernel": "matmul.trace", "device": "trn2", "latency_ms": 1000})");
     put(in / "double.py",
         "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
-        "@nki.jit\ndef double(x):\n"
+        "TIMES = 1\n@nki.jit\ndef double(x):\n"
         "    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
         "    t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)\n"
         "    nisa.dma_copy(dst=t, src=x)\n"

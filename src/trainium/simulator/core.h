@@ -101,6 +101,8 @@ class Core {
     for (int q = 0; q < dma_.num_queues(); ++q) {
       options_.timeline->add_track(fmt::format("DMA queue {}", q));
     }
+    flying_ = options_.timeline->add_counter("DMA", "transfers in flight",
+                                             dma_.num_queues() * device_.dma_depth);
   }
 
   // Returns true if the program certainly exceeds the limit. The Tensor engine works in order, so
@@ -297,6 +299,7 @@ class Core {
     if (!options_.timeline) return;
     options_.timeline->record(kNumEngines + times.queue, label, buffer, times.issue, times.data_end,
                               bytes);
+    options_.timeline->count(flying_, times.issue, times.data_end, 1);
   }
 
   // Fills in the summary. Like neuron-profile's, it is in seconds.
@@ -331,6 +334,7 @@ class Core {
   bool gave_up_ = false;
   int64_t instructions_ = 0;
   Summary summary_;
+  int flying_ = 0;  // The timeline's counter of transfers in flight.
 };
 
 }  // namespace neuronmm::simulator

@@ -11,6 +11,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json metadata_of(const std::vector<Counter>& counters) {
+  Json rows = Json::array();
+  for (const Counter& counter : counters) {
+    rows.push_back({{"name", counter.name()},
+                    {"unit", counter.unit()},
+                    {"capacity", counter.capacity()},
+                    {"most", counter.most()},
+                    {"note", counter.exact() ? "exact" : "the mean of each stretch of time"}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 int Timeline::add_track(std::string name) {
@@ -26,16 +38,35 @@ int Timeline::intern(const std::string& text) {
   return at->second;
 }
 
+int Timeline::add_counter(std::string name, std::string unit, double capacity) {
+  counters_.emplace_back(std::move(name), std::move(unit), capacity);
+  return static_cast<int>(counters_.size()) - 1;
+}
+
+// Perfetto names a counter after the event and the key of its value.
+void Timeline::append_counters(std::string& text) const {
+  for (const Counter& counter : counters_) {
+    const std::string name = Json(counter.name()).dump(), unit = Json(counter.unit()).dump();
+    for (const Counter::Step& step : counter.steps()) {
+      fmt::format_to(
+          std::back_inserter(text),
+          ",\n{{\"name\":{},\"ph\":\"C\",\"pid\":1,\"ts\":{:.4f},\"args\":{{{}:{:.10g}}}}}", name,
+          step.ns / 1e3, unit, step.value);
+    }
+  }
+}
+
 // The document is built as text. A JSON tree of 200,000 events would take hundreds of megabytes to
 // write tens.
 std::string Timeline::json(std::string_view program, std::string_view device) const {
-  const Json metadata = {
+  Json metadata = {
       {"program", program},
       {"device", device},
       {"events", total_},
       {"events_kept", kept()},
       {"note", total_ > kept() ? fmt::format("only the first {} of {} events", kept(), total_)
                                : std::string("complete")}};
+  if (!counters_.empty()) metadata["counters"] = metadata_of(counters_);
   std::string text = "{\"otherData\":" + metadata.dump() + ",\"displayTimeUnit\":\"ns\"";
   text += ",\"traceEvents\":[\n";
   text += Json({{"name", "process_name"},
@@ -65,6 +96,7 @@ std::string Timeline::json(std::string_view program, std::string_view device) co
     if (event.bytes > 0) fmt::format_to(std::back_inserter(text), ",\"bytes\":{}", event.bytes);
     text += "}}";
   }
+  append_counters(text);
   return text + "\n]}\n";
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Records a timeline as Chrome trace events (JSON), which ui.perfetto.dev opens. There is one track
 // per engine and per DMA queue. Every instruction is an event with its label and the buffer that it
-// writes.
+// writes. Counters show quantities such as the transfers in flight.
 
 #include <cstdint>
 #include <string>
@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "trainium/simulator/counter.h"
 #include "trainium/simulator/utilization.h"
 
 namespace neuronmm::simulator {
@@ -27,12 +28,19 @@ class Timeline {
     events_.push_back({track, intern(label), intern(buffer), begin_ns, end_ns, bytes});
   }
 
+  // Adds a counter and returns its number, counted from 0. counter.h describes the arguments.
+  int add_counter(std::string name, std::string unit, double capacity);
+  void count(int counter, double begin_ns, double end_ns, double amount) {
+    counters_[static_cast<size_t>(counter)].add(begin_ns, end_ns, amount);
+  }
+
   int64_t total() const { return total_; }
   int64_t kept() const { return static_cast<int64_t>(events_.size()); }
   std::string json(std::string_view program, std::string_view device) const;
 
   const std::vector<std::string>& tracks() const { return tracks_; }
   const Utilization& utilization() const { return utilization_; }  // Covers all events.
+  const std::vector<Counter>& counters() const { return counters_; }
 
  private:
   struct Event {
@@ -41,10 +49,12 @@ class Timeline {
     int64_t bytes;
   };
   int intern(const std::string& text);
+  void append_counters(std::string& text) const;
 
   int64_t limit_, total_ = 0;
   Utilization utilization_;
   std::vector<std::string> tracks_;
+  std::vector<Counter> counters_;
   std::vector<std::string> quoted_;  // Labels and names as JSON strings; each is stored once.
   std::unordered_map<std::string, int> ids_;
   std::vector<Event> events_;

@@ -13,8 +13,8 @@ class Utilization {
  public:
   static constexpr size_t kMostBins = 1024;
 
-  // Adds work of a track from `begin` to `end`, in ns.
-  void add(int track, double begin, double end) {
+  // Adds work of a track from `begin` to `end`, in ns. Work of weight 2 counts twice.
+  void add(int track, double begin, double end, double weight = 1) {
     if (!(end > begin) || begin < 0) return;
     while (end > bin_ns_ * static_cast<double>(kMostBins)) merge();
     if (busy_.size() <= static_cast<size_t>(track)) busy_.resize(static_cast<size_t>(track) + 1);
@@ -23,7 +23,7 @@ class Utilization {
     if (bins.size() <= last) bins.resize(last + 1);
     for (size_t bin = static_cast<size_t>(begin / bin_ns_); bin <= last; ++bin) {
       const double from = static_cast<double>(bin) * bin_ns_;
-      bins[bin] += std::max(0.0, std::min(end, from + bin_ns_) - std::max(begin, from));
+      bins[bin] += weight * std::max(0.0, std::min(end, from + bin_ns_) - std::max(begin, from));
     }
   }
 

@@ -193,6 +193,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
   const std::vector<bool> without = left_out(file, contents, options.left_out);
   TraceSource source(file, contents, device, options.buffer_limits, without,
                      spilling ? &*spilling : nullptr);
+  if (timing.timeline != nullptr) source.count_memory(device, *timing.timeline);
   simulator::Core core(source, device, timing);
   if (spilling) {
     spilling->set_move(

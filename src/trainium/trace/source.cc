@@ -44,6 +44,10 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
   }
 }
 
+void TraceSource::count_memory(const simulator::DeviceSpec& device, simulator::Timeline& timeline) {
+  counters_.emplace(header_, contents_, device, timeline);
+}
+
 bool TraceSource::next() {
   while (true) {
     finish_last();
@@ -67,7 +71,10 @@ void TraceSource::leave_out() {
 // Frees the memory of the tensors whose last access was the previous instruction.
 void TraceSource::finish_last() {
   if (spilling_) spilling_->finish();
-  for (const uint32_t root : roots_) memory_.end_access(root, index_);
+  for (const uint32_t root : roots_) {
+    memory_.end_access(root, index_);
+    if (counters_ && contents_.instances[root].last == index_) counters_->finish(root);
+  }
   roots_.clear();
 }
 
@@ -214,8 +221,11 @@ double TraceSource::output_free(Unit unit) const {
 }
 
 void TraceSource::complete(Unit unit, double stationary_read, double read, double visible) {
-  for (const Operand& operand : operands_) {
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& operand = operands_[i];
     const double until = operand.stationary ? stationary_read : read;
+    const double end = operand.writes ? visible : until;
+    if (counters_) counters_->access(roots_[i], operand.state, std::min(begin_, end), end);
     for (const uint32_t c : operand.cells) {
       CellTimes& cell = operand.state->cells[c];
       if (operand.writes) {
@@ -239,6 +249,7 @@ void TraceSource::count_bytes(simulator::Summary& summary) const {
 
 void TraceSource::ran(const Run& run) {
   const bool transfer = run.unit == Unit::kDma;
+  begin_ = run.begin;
   work_.add(cursor_.subject(), run);
   const auto evidence =
       static_cast<uint32_t>(evidence_of(header_.operations[cursor_.subject()], *priced_));

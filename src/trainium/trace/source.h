@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "trainium/trace/class_work.h"
 #include "trainium/trace/contents.h"
 #include "trainium/trace/evidence.h"
+#include "trainium/trace/memory_counters.h"
 #include "trainium/trace/price_cache.h"
 #include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
@@ -27,6 +29,9 @@ class TraceSource {
   TraceSource(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
               const BufferLimits& buffer_limits, const std::vector<bool>& left_out,
               SpillingMemory* spilling);
+
+  // Lets the timeline count the memory in use. Call it before the first next().
+  void count_memory(const simulator::DeviceSpec& device, simulator::Timeline& timeline);
 
   // Moves to the next instruction. Returns false at the end, and at an instruction that cannot run;
   // status() then says why.
@@ -102,7 +107,9 @@ class TraceSource {
   // none.
   std::vector<size_t> stationary_;
   std::vector<bool> replaces_;  // By operation: a DMA that replaces what it writes.
-  uint64_t content_ = 0;        // What the instruction loads if it fills a tile (dma.h).
+  std::optional<MemoryCounters> counters_;
+  double begin_ = 0;      // When the instruction begins.
+  uint64_t content_ = 0;  // What the instruction loads if it fills a tile (dma.h).
   Status status_;
 };
 

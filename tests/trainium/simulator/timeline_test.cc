@@ -35,6 +35,7 @@ TEST(Timeline, IsJsonWithATrackPerEngineAndQueue) {
       if (event["name"] == "thread_name") tracks.insert(event["args"]["name"].get<std::string>());
       continue;
     }
+    if (event["ph"] == "C") continue;
     ++events;
     EXPECT_EQ(event["ph"], "X");
     EXPECT_GE(event["dur"].get<double>(), 0);
@@ -51,6 +52,41 @@ TEST(Timeline, IsJsonWithATrackPerEngineAndQueue) {
     EXPECT_TRUE(tracks.contains(name)) << name;
   }
   EXPECT_EQ(json["otherData"]["note"], "complete");
+}
+
+TEST(Timeline, CountersAreEventsWithTheirValue) {
+  Timeline timeline;
+  const int sbuf = timeline.add_counter("SBUF", "bytes per partition", 192 * 1024.0);
+  const int other = timeline.add_counter("a \"name\"", "units", 3);
+  timeline.count(sbuf, 1000, 3000, 512);
+  timeline.count(sbuf, 2000, 4000, 131072);
+  timeline.count(other, 500, 1500, 2);
+  const Json json = Json::parse(timeline.json("k", "trn2"));
+  std::vector<std::pair<double, double>> steps;
+  for (const Json& event : json["traceEvents"]) {
+    if (event["ph"] != "C" || event["name"] != "SBUF") continue;
+    steps.emplace_back(event["ts"], event["args"]["bytes per partition"]);
+  }
+  // Times are in microseconds.
+  const std::vector<std::pair<double, double>> expected = {
+      {0, 0}, {1, 512}, {2, 131584}, {3, 131072}, {4, 0}};
+  EXPECT_EQ(steps, expected);
+  const Json& counters = json["otherData"]["counters"];
+  ASSERT_EQ(counters.size(), 2u);
+  EXPECT_EQ(counters[0]["capacity"], 192 * 1024.0);
+  EXPECT_EQ(counters[0]["most"], 131584);
+  EXPECT_EQ(counters[1]["name"], "a \"name\"");
+}
+
+// A tile program has transfers, but no trace whose tensors could be counted.
+TEST(Timeline, TransfersInFlightAreCounted) {
+  Timeline timeline;
+  run_and_parse(timeline);
+  ASSERT_EQ(timeline.counters().size(), 1u);
+  const Counter& flying = timeline.counters()[0];
+  EXPECT_EQ(flying.name(), "DMA");
+  EXPECT_GT(flying.most(), 1);
+  EXPECT_LE(flying.most(), flying.capacity());
 }
 
 TEST(Timeline, SaysWhatItLeavesOut) {
