@@ -92,13 +92,13 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
 
 // Returns everything on which the factors depend. Statistics without their text are identified by
 // their files, and those with a text by the text.
-ordered_json work_settings(const CompressRequest& request, const CalibrationInput& calibration,
-                           const ordered_json& model) {
+Result<ordered_json> work_settings(const CompressRequest& request,
+                                   const CalibrationInput& calibration, const ordered_json& model) {
   ordered_json settings = {{"settings", settings_json(request)},
                            {"shapes", shapes_json(request.shapes)},
                            {"model", model}};
   if (calibration.statistics && !request.calibration) {
-    settings["statistics"] = io::folder_identity(request.statistics).value();
+    NMM_ASSIGN(settings["statistics"], io::folder_identity(request.statistics));
   }
   if (calibration.text) {
     settings["text"] = {{"names", calibration.text->origin.text},
@@ -210,8 +210,8 @@ class Compression {
                io::FolderWriter::create(request_.out, if_exists(request_), request_.model));
     progress_.expect(expected_tasks(request_, static_cast<bool>(measure)));
     const fs::path work = output.resume_folder();
-    NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_),
-                      progress_));
+    NMM_ASSIGN(const ordered_json settings, work_settings(request_, calibration_, model_identity_));
+    NMM_TRY(open_work(work, request_, settings, progress_));
     const KeptWork kept(work.parent_path().string());
     if (uses_generated_text(request_)) NMM_TRY(write_text(work));
     if (request_.lacks_metric) notify(kWithoutMetric);

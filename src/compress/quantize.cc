@@ -77,11 +77,13 @@ std::vector<std::string> tensor_names(const io::Checkpoint& checkpoint) {
 
 // Refuses a request that needs a text but has none, or that uses one folder for two purposes.
 Status check_request(const QuantizeRequest& request) {
-  std::error_code ignored;
-  if (!request.statistics.empty() && fs::weakly_canonical(request.statistics, ignored) ==
-                                         fs::weakly_canonical(request.out, ignored)) {
-    return fail("{}: expected different folders for the model and the statistics",
-                request.out.string());
+  if (!request.statistics.empty()) {
+    NMM_ASSIGN(const fs::path statistics, io::resolved_path(request.statistics));
+    NMM_ASSIGN(const fs::path out, io::resolved_path(request.out));
+    if (statistics == out) {
+      return fail("{}: expected different folders for the model and the statistics",
+                  request.out.string());
+    }
   }
   const bool by_text = request.smooth || request.rounding == Rounding::kGptq;
   if (!by_text || request.calibration || !request.statistics.empty()) return {};
@@ -98,9 +100,9 @@ nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
 
 // Returns all settings on which the results depend, as a text. Statistics without a text are
 // identified by their files, and those with a text by the text.
-std::string settings_of(const QuantizeRequest& request, const CalibrationInput& text,
-                        const nlohmann::ordered_json& model_identity,
-                        const io::Quantization& quantization) {
+Result<std::string> settings_of(const QuantizeRequest& request, const CalibrationInput& text,
+                                const nlohmann::ordered_json& model_identity,
+                                const io::Quantization& quantization) {
   nlohmann::ordered_json settings = {{"settings", settings_json(request)},
                                      {"exceptions", exceptions_json(quantization)},
                                      {"model", model_identity}};
@@ -108,7 +110,7 @@ std::string settings_of(const QuantizeRequest& request, const CalibrationInput& 
     settings["calibration"] = {{"text", origin->text}, {"tokens", origin->tokens}};
   }
   if (text.statistics && !text.text) {
-    settings["statistics"] = io::folder_identity(request.statistics).value();
+    NMM_ASSIGN(settings["statistics"], io::folder_identity(request.statistics));
   }
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   return settings.dump(2, ' ', false, kReplace) + "\n";
@@ -301,8 +303,9 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   progress.expect(expected_tasks(request));
   QuantizeRun run(request, backend, progress, helpers, checkpoint, config, text);
+  NMM_ASSIGN(const std::string settings, settings_of(request, text, identity, run.quantization()));
   NMM_TRY(open_work_folder(
-      output.resume_folder(), settings_of(request, text, identity, run.quantization()),
+      output.resume_folder(), settings,
       request.force || request.deletes_work ? OtherWork::kDelete : OtherWork::kRefuse, progress));
   std::optional<KeptWork> kept;
   // Rounding floats to nearest is done while they are written, so that nothing is kept.

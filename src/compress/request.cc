@@ -1,7 +1,5 @@
 #include "compress/request.h"
 
-#include <system_error>
-
 #include <fmt/format.h>
 
 namespace neuronmm::compress {
@@ -27,11 +25,10 @@ class RequestCheck {
   std::string form() const { return fmt::format("{} {}", name("form"), form_name(request_.form)); }
 
   Status check_folders() const {
-    std::error_code ignored;
-    if (request_.statistics.empty() || fs::weakly_canonical(request_.statistics, ignored) !=
-                                           fs::weakly_canonical(request_.out, ignored)) {
-      return {};
-    }
+    if (request_.statistics.empty()) return {};
+    NMM_ASSIGN(const fs::path statistics, io::resolved_path(request_.statistics));
+    NMM_ASSIGN(const fs::path out, io::resolved_path(request_.out));
+    if (statistics != out) return {};
     return fail("{}: expected different folders for the model and the statistics",
                 request_.out.string());
   }

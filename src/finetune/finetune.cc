@@ -54,20 +54,23 @@ Result<ModelIdentities> identities_of(const FinetuneRequest& request) {
   return models;
 }
 
-nlohmann::ordered_json identity_of(const fs::path& file) {
-  return file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(io::file_identity(file));
+Result<nlohmann::ordered_json> identity_of(const fs::path& file) {
+  if (file.empty()) return nlohmann::ordered_json();
+  return io::file_identity(file);
 }
 
 // Returns everything that the result depends on as JSON. A resumed run must have the same settings.
-std::string settings_of(const FinetuneRequest& request, const ModelIdentities& models,
-                        const Rounding& rounding) {
+Result<std::string> settings_of(const FinetuneRequest& request, const ModelIdentities& models,
+                                const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
+  NMM_ASSIGN(const nlohmann::ordered_json data, identity_of(request.data));
+  NMM_ASSIGN(const nlohmann::ordered_json validation, identity_of(request.validation));
   nlohmann::ordered_json phases = nlohmann::ordered_json::array();
   for (const Part part : recipe.all_phases()) phases.push_back(part_name(part));
   nlohmann::ordered_json settings = {{"command", "finetune"},
                                      {"model", models.model},
-                                     {"data", identity_of(request.data)},
-                                     {"validation", identity_of(request.validation)},
+                                     {"data", data},
+                                     {"validation", validation},
                                      {"teacher", models.teacher},
                                      {"which", phases},
                                      {"rank", recipe.rank},
@@ -271,7 +274,8 @@ Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIden
   const IfStarted if_started = request.resume  ? IfStarted::kResume
                                : request.force ? IfStarted::kRestart
                                                : IfStarted::kResumeSame;
-  return TrainingFolder::open(folder, settings_of(request, models, rounding), if_started);
+  NMM_ASSIGN(const std::string settings, settings_of(request, models, rounding));
+  return TrainingFolder::open(folder, settings, if_started);
 }
 
 struct Data {

@@ -1,6 +1,8 @@
 #include "io/file_identity.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <vector>
 
@@ -19,16 +21,25 @@ int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 +
 
 }  // namespace
 
+Result<fs::path> resolved_path(const fs::path& path) {
+  std::error_code error;
+  fs::path resolved = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error) return fail("{}: cannot be resolved: {}", path.string(), error.message());
+  return resolved;
+}
+
 // The content is not read, because models have gigabytes and this runs at every start. The inode
 // and the nanoseconds show that a file was replaced by one of the same size.
-ordered_json file_identity(const fs::path& path) {
-  std::error_code ignored;
+Result<ordered_json> file_identity(const fs::path& path) {
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0) status = {};
-  return {{"path", fs::weakly_canonical(path, ignored).string()},
-          {"size", status.st_size},
-          {"inode", status.st_ino},
-          {"modified", nanoseconds(status.st_mtim)}};
+  if (stat(path.c_str(), &status) != 0) {
+    return fail("{}: cannot be examined: {}", path.string(), std::strerror(errno));
+  }
+  NMM_ASSIGN(const fs::path resolved, resolved_path(path));
+  return ordered_json{{"path", resolved.string()},
+                      {"size", status.st_size},
+                      {"inode", status.st_ino},
+                      {"modified", nanoseconds(status.st_mtim)}};
 }
 
 // Weights and configs decide what a model computes. Other files in the folder may change.
@@ -44,7 +55,10 @@ Result<ordered_json> folder_identity(const fs::path& folder) {
   if (error) return fail("{}: cannot be read: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   ordered_json identity = ordered_json::array();
-  for (const fs::path& file : files) identity.push_back(file_identity(file));
+  for (const fs::path& file : files) {
+    NMM_ASSIGN(ordered_json one, file_identity(file));
+    identity.push_back(std::move(one));
+  }
   return identity;
 }
 

@@ -11,8 +11,13 @@
 
 namespace neuronmm::io {
 
-// Returns the identity of one file as JSON.
-nlohmann::ordered_json file_identity(const std::filesystem::path& path);
+// Returns `path` as an absolute path without links and dots. It need not exist. Fails if the system
+// cannot tell, for example because a folder may not be read.
+Result<std::filesystem::path> resolved_path(const std::filesystem::path& path);
+
+// Returns the identity of one file as JSON. Fails if the system does not tell it. A run that went
+// on with half an identity would leave work that no later run continues.
+Result<nlohmann::ordered_json> file_identity(const std::filesystem::path& path);
 // Returns the identities of every *.safetensors and *.json in the folder.
 Result<nlohmann::ordered_json> folder_identity(const std::filesystem::path& folder);
 // Fails if a file's identity differs from that in `before`, and names the first such file.

@@ -10,6 +10,7 @@
 
 #include "base/notices.h"
 #include "io/atomic_file.h"
+#include "io/file_identity.h"
 #include "io/foreign_files.h"
 #include "io/gguf.h"
 #include "io/model_config.h"
@@ -22,9 +23,7 @@ namespace fs = std::filesystem;
 
 // Returns `path` as an absolute path without links, dots or a slash at its end. It need not exist.
 Result<fs::path> identity(const fs::path& path) {
-  std::error_code error;
-  fs::path canonical = fs::weakly_canonical(fs::absolute(path, error), error);
-  if (error) return fail("{}: cannot be resolved: {}", path.string(), error.message());
+  NMM_ASSIGN(fs::path canonical, resolved_path(path));
   if (!canonical.has_filename()) canonical = canonical.parent_path();
   return canonical;
 }

@@ -50,7 +50,10 @@ std::optional<std::string> changed_file(const json& value) {
     std::error_code ignored;
     if (!value.at("path").is_string()) return std::nullopt;
     const std::string path = value.at("path").get<std::string>();
-    if (!fs::exists(path, ignored) || json(file_identity(path)) == value) return std::nullopt;
+    if (!fs::exists(path, ignored)) return std::nullopt;
+    const auto now = file_identity(path);
+    // A file of which nothing is known may be the old one, so that its work stays.
+    if (!now.ok() || json(*now) == value) return std::nullopt;
     return path;
   }
   if (!value.is_structured()) return std::nullopt;

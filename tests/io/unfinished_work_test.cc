@@ -56,13 +56,21 @@ TEST_F(UnfinishedWork, TheDifferenceNamesTheSettingAndBothValues) {
 TEST_F(UnfinishedWork, AChangedInputIsNoticedAndAMissingOneIsNot) {
   const fs::path model = root_ / "model.safetensors";
   put(model, "weights");
-  const nlohmann::ordered_json settings = {{"model", {file_identity(model)}}, {"ratio", 0.2}};
+  const nlohmann::ordered_json settings = {{"model", {*file_identity(model)}}, {"ratio", 0.2}};
   put(work() / kWorkSettingsName, settings.dump());
   EXPECT_FALSE(changed_input(work()));
   put(model, "other weights");
   EXPECT_EQ(changed_input(work()), model.string());
   fs::remove(model);
   EXPECT_FALSE(changed_input(work()));
+}
+
+// A run with half an identity would leave work that no later run continues.
+TEST_F(UnfinishedWork, AFileThatCannotBeExaminedHasNoIdentity) {
+  const auto identity = file_identity(root_ / "none.safetensors");
+  ASSERT_FALSE(identity.ok());
+  EXPECT_NE(identity.error().message.find("none.safetensors: cannot be examined"),
+            std::string::npos);
 }
 
 // `import`, for example, never looks into the work folder.

@@ -142,19 +142,20 @@ class Gathering {
     return copy_whole(head_path(work_), head_path(folder));
   }
 
-  std::string settings() const {
-    const auto identity = io::folder_identity(inputs_.checkpoint.folder());
-    const nlohmann::ordered_json settings = {
-        {"model", identity.ok() ? *identity : nlohmann::ordered_json()},
-        {"text", inputs_.text->origin.text},
-        {"tokens", inputs_.text->origin.tokens}};
+  Result<std::string> settings() const {
+    NMM_ASSIGN(const nlohmann::ordered_json identity,
+               io::folder_identity(inputs_.checkpoint.folder()));
+    const nlohmann::ordered_json settings = {{"model", identity},
+                                             {"text", inputs_.text->origin.text},
+                                             {"tokens", inputs_.text->origin.tokens}};
     constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
     return settings.dump(2, ' ', false, kReplace) + "\n";
   }
 
   Status make_folder(io::FolderWriter output) const {
     const fs::path work = output.resume_folder();
-    NMM_TRY(open_work_folder(work, settings(),
+    NMM_ASSIGN(const std::string all_settings, settings());
+    NMM_TRY(open_work_folder(work, all_settings,
                              request_.force ? OtherWork::kDelete : OtherWork::kRefuse,
                              inputs_.progress));
     const KeptWork kept(work.parent_path().string());
