@@ -41,6 +41,7 @@ struct FaultControl {
   long at;                // the number of the call that fails, or 0; the first call has number 1
   int code;               // kKill, kHalf or an errno value
   bool no_unnamed_files;  // whether opening with O_TMPFILE fails, as on some file systems
+  std::atomic<bool> asked_for_unnamed_files;  // whether a run has used O_TMPFILE
   std::atomic<long> calls;
   char failed[32];  // the name of the function that failed
   CallKind kinds[kMaxCalls];

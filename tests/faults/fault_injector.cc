@@ -110,9 +110,12 @@ CallKind kind_of(int flags) {
 
 // Returns whether opening has to fail. Some file systems have no files without a name.
 bool open_fails(bool watched, int flags, const char* name) {
-  if (watched && (flags & O_TMPFILE) == O_TMPFILE && control()->no_unnamed_files) {
-    errno = EOPNOTSUPP;
-    return true;
+  if (watched && (flags & O_TMPFILE) == O_TMPFILE) {
+    control()->asked_for_unnamed_files = true;
+    if (control()->no_unnamed_files) {
+      errno = EOPNOTSUPP;
+      return true;
+    }
   }
   return fails(watched, kind_of(flags), name);
 }

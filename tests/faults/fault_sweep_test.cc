@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -176,6 +177,16 @@ class FaultSweep : public testing::TestWithParam<Command> {
     return tree;
   }
 
+  size_t hash_of_files() const {
+    std::string all;
+    for (const fs::path& folder : {program_.working_folder(), program_.temporary_folder()}) {
+      for (const auto& [path, content] : tree_of(folder)) {
+        all += fmt::format("{}\n{}\n", path, std::hash<std::string>()(content));
+      }
+    }
+    return std::hash<std::string>()(all);
+  }
+
   bool is_complete(const Tree& tree, const std::string& output) const {
     return part_of(tree, output) == part_of(finished_, output);
   }
@@ -237,8 +248,10 @@ class FaultSweep : public testing::TestWithParam<Command> {
     }
   }
 
-  // Runs the command again. A late report may need one more run.
-  void expect_rerun(const Tree& tree, const std::string& where) const {
+  // Runs the command again. A late report may need one more run. The files decide how a run ends,
+  // so that one run for each state of them is enough.
+  void expect_rerun(const Tree& tree, const std::string& where) {
+    if (!rerun_.insert(hash_of_files()).second) return;
     Outcome again = run();
     const bool folder = finished_.contains(outputs_[0] + "/");
     if (is_complete(tree, outputs_[0]) && (folder || command_.refuses) && !command_.replaces) {
@@ -254,7 +267,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
     EXPECT_EQ(difference(finished_, run_tree()), "") << where << "after the rerun";
   }
 
-  void expect_survived(const Outcome& faulted, const Fault& fault, const std::string& where) const {
+  void expect_survived(const Outcome& faulted, const Fault& fault, const std::string& where) {
     const bool killed = fault.code == kKill;
     expect_good_end(faulted, killed, where);
     const Tree tree = run_tree();
@@ -310,6 +323,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
   const WatchedProgram program_;
   // The trees of in/, of run/ at the start and of run/ after an undisturbed run.
   Tree before_, initial_, finished_;
+  std::set<size_t> rerun_;  // Hashes of the states that a run has begun with.
 };
 
 TEST_P(FaultSweep, EveryFaultIsSurvived) {
@@ -318,7 +332,8 @@ TEST_P(FaultSweep, EveryFaultIsSurvived) {
     SCOPED_TRACE(unnamed ? "with O_TMPFILE" : "without O_TMPFILE");
     program_.set_unnamed_files(unnamed);
     sweep();
-    if (HasFatalFailure()) return;
+    // A command that asked for no unnamed file does the same on any file system.
+    if (HasFatalFailure() || !program_.asked_for_unnamed_files()) return;
   }
 }
 

@@ -61,6 +61,7 @@ class WatchedProgram {
   CallKind kind(long call) const { return control_->kinds[call - 1]; }
   // Lets opening with O_TMPFILE fail, as on file systems that cannot do it.
   void set_unnamed_files(bool possible) const { control_->no_unnamed_files = !possible; }
+  bool asked_for_unnamed_files() const { return control_->asked_for_unnamed_files; }
 
  private:
   std::vector<std::string> environment() const;
