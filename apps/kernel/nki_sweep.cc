@@ -238,7 +238,8 @@ Result<int> run_nki_sweep(const Sweep& sweep, const TracerCall& call, const std:
     TracerCall with_value = call;
     with_value.settings = {sweep.name + "=" + value};
     NMM_ASSIGN(SweepRun result, run(with_value));
-    if (!result.run && result.tracer.exit_code == 2) {
+    // A kernel may end Python with any exit code, but a wrong command line has a message.
+    if (!result.run && result.tracer.exit_code == 2 && !result.tracer.message.empty()) {
       print_message("neuronmm nki: {}\n", message_of_sweep(result.refusal));
       return 2;
     }

@@ -54,7 +54,7 @@ class Settings:
         return bool(places)
 
     def _unknown(self, name, parameters):
-        constants = [n for n, lines in self._source.assignments.items() if n in self._source.constants and len(lines) == 1] if self._source else ()
+        constants = self._source.names_to_set() if self._source else ()
         return (f"--set {name}: expected a parameter of the kernel ({_listed(p for p in parameters if p != '**')}) or a constant "
                 f"at the top level of {self.file or 'a file FILE.py'} ({_listed(constants)})")  # fmt: skip
 
@@ -66,7 +66,8 @@ class Settings:
         for name, text in self.given.items():
             if name in self.constants:
                 if name in parameters:
-                    raise UsageError(f"--set {name}: {self.kernel} has a parameter and its file a constant of this name; rename one")
+                    raise UsageError(f"--set {name}: {self.kernel} has a parameter and its file a constant of this name; "
+                                     f"rename one")  # fmt: skip
                 continue
             if name not in parameters and "**" not in parameters:
                 raise UsageError(self._unknown(name, parameters))
@@ -119,6 +120,9 @@ class _Source:
                 self.assignments.setdefault(name, []).append(line)
             if isinstance(statement, ast.Assign) or (isinstance(statement, ast.AnnAssign) and statement.value is not None):
                 self.constants.update((name, statement) for name, _ in stored)
+
+    def names_to_set(self) -> list[str]:
+        return [name for name, lines in self.assignments.items() if name in self.constants and len(lines) == 1]
 
     def with_values(self, values: dict[str, str]) -> ast.Module:
         body = []
