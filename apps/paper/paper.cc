@@ -33,6 +33,7 @@ const std::map<std::string, Result<Figure> (*)(const Choice&)> kModelFigures = {
     {"end-to-end", end_to_end_figure},
     {"forms", forms_figure},
     {"fused-mlp", fused_mlp_figure},
+    {"quality", quality_figure},
     {"tuning", tuning_figure}};
 
 Result<Figure> make_figure(const PaperFlags& flags) {
@@ -74,7 +75,7 @@ void add_figure_flags(CLI::App* command, PaperFlags& flags) {
   command->add_option("FIGURE", flags.figure, "Figure to show, one of those below")
       ->required()
       ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp",
-                             "end-to-end", "forms"}))
+                             "end-to-end", "forms", "quality"}))
       ->group(kInput);
   command->add_option("--model", flags.choice.models, "Show only this model; repeatable")
       ->check(CLI::IsMember(paper_model_names()))
@@ -124,7 +125,8 @@ void add_paper(Program& program) {
       "  blocks      the block size BM            validation all published numbers\n"
       "  tuning      tuned tilings, beside the paper's\n"
       "  fused-mlp   the fused MLP, beside its kernels one by one\n"
-      "  end-to-end  whole models                 forms      whole models of every form");
+      "  end-to-end  whole models                 forms      whole models of every form\n"
+      "  quality     accuracy, perplexity, gamma");
   command->parse_complete_callback([flags] {
     if (!flags->measured.empty() && flags->figure != "validation") {
       throw CLI::ValidationError("--measured", "goes with validation");

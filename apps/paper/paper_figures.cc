@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "paper/paper_pivoted.h"
+#include "paper/paper_gains.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/validation/validation.h"
 
@@ -121,6 +121,23 @@ void add_rows(const std::vector<Row>& rows, const PivotedRuns& pivoted, Quantity
   figure.json = json.dump(2) + "\n";
 }
 
+// Adds what the fused kernels gain over the baselines. Only latencies are also compared at the
+// shapes of models.
+Status add_gains(const std::vector<Row>& rows, const PivotedRuns& pivoted, Quantity quantity,
+                 Figure& figure) {
+  NMM_ASSIGN(const auto gains, gains_over_baselines(rows, pivoted, quantity));
+  auto json = Json::parse(figure.json);
+  for (Json& row : gains_json(gains, quantity)) json.push_back(std::move(row));
+  figure.text += gains_text(gains);
+  if (quantity == Quantity::kMilliseconds) {
+    NMM_ASSIGN(const std::vector<ShapeGain> shapes, gains_at_model_shapes());
+    figure.text += shapes_text(shapes);
+    for (Json& row : shapes_json(shapes)) json.push_back(std::move(row));
+  }
+  figure.json = json.dump(2) + "\n";
+  return {};
+}
+
 // Latency and traffic are drawn and printed in the same way.
 Result<Figure> by_rows(Quantity quantity, const char* what, const char* unit) {
   NMM_ASSIGN(const std::vector<Row> rows, validation::validate());
@@ -144,7 +161,7 @@ Result<Figure> by_rows(Quantity quantity, const char* what, const char* unit) {
   figure.text += quantity == Quantity::kMilliseconds
                      ? "0.4 ms; 186.6 and 84.15 ms are printed there.\n"
                      : "0.1 GiB; -: the bar is hidden behind another.\n";
-  figure.text += averages_text(rows, pivoted);
+  NMM_TRY(add_gains(rows, pivoted, quantity, figure));
   return figure;
 }
 

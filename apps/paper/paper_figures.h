@@ -43,6 +43,8 @@ Result<Figure> fused_mlp_figure(const Choice& choice);
 Result<Figure> forms_figure(const Choice& choice);
 // Compares speed-ups (paper_end_to_end.cc).
 Result<Figure> end_to_end_figure(const Choice& choice);
+// Shows accuracies, perplexities and gamma (paper_quality.cc).
+Result<Figure> quality_figure(const Choice& choice);
 // Shows end-to-end with several cores (paper_tensor_parallel.cc).
 Result<Figure> tensor_parallel_figure(const Choice& choice);
 

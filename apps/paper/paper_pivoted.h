@@ -3,12 +3,10 @@
 // paper's kernels for U·V. The rank and W are equal, but the pivoted form has r·(K + N - r)
 // parameters instead of r·(K + N). No measurement of it is published.
 
+#include <cstdint>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "base/result.h"
-#include "trainium/validation/validation.h"
 
 namespace neuronmm::apps {
 
@@ -21,8 +19,5 @@ using PivotedRuns = std::map<int64_t, PivotedRun>;  // By M.
 // Simulates the pivoted kernel at the paper's setting: K 8192, r 4096, N 16384, bf16 with bf16
 // sums, trn1.
 Result<PivotedRun> simulate_pivoted(int64_t M);
-
-// Returns a table of the averages that the paper states, the averages of its own charts, and ours.
-std::string averages_text(const std::vector<validation::Row>& rows, const PivotedRuns& pivoted);
 
 }  // namespace neuronmm::apps

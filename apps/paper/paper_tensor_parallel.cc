@@ -25,7 +25,7 @@
 #include "trainium/device/collective.h"
 #include "trainium/device/roofline.h"
 #include "trainium/simulator/timing.h"
-#include "trainium/validation/published.h"
+#include "trainium/validation/published_models.h"
 
 namespace neuronmm::apps {
 namespace {

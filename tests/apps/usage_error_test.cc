@@ -41,7 +41,7 @@ TEST_F(UsageError, NamesTheOptionWhatWasExpectedAndWhatWasFound) {
       {"nki k.py:f --seed x", "nki: --seed: expected a whole number, found \"x\""},
       {"paper kernel",
        "paper: FIGURE: expected kernels, traffic, blocks, validation, tuning, fused-mlp, "
-       "end-to-end or forms, found \"kernel\"; did you mean \"kernels\"?"},
+       "end-to-end, forms or quality, found \"kernel\"; did you mean \"kernels\"?"},
       {"bench m --prompt-tokens 4,0",
        "bench: --prompt-tokens: expected a whole number from 1 to 1073741824, found \"0\""},
       {"generate m x --top-p 2", "generate: --top-p: expected a number from 0 to 1, found \"2\""},

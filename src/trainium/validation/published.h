@@ -73,35 +73,13 @@ inline constexpr PublishedRowBlock kPublishedRowBlocks[] = {
 // Returns the measured program, with the paper's other blocks and its bf16 sums.
 kernels::Instance kernel_of(const PublishedRowBlock& block);
 
-// The speed-up of whole requests, dense over compressed: batch 1 on one core of trn1, bf16. The
-// source is the README of the paper's repository (Jerry2423/neuron-mm). The mean and range of these
-// values are those of the abstract of arXiv 2510.25977, version 1. The lengths are those of the
-// README's sample run: 32 input tokens and 64 tokens in all.
-struct PublishedRequest {
-  std::string_view model;
-  double ratio;  // The share of each MLP weight that is removed.
-  double speedup;
-};
-inline constexpr PublishedRequest kPublishedRequests[] = {
-    {.model = "Llama-3.2-1B", .ratio = 0.1, .speedup = 1.21},
-    {.model = "Llama-3.2-1B", .ratio = 0.2, .speedup = 1.63},
-    {.model = "Llama-3.2-3B", .ratio = 0.1, .speedup = 1.88},
-    {.model = "Llama-3.2-3B", .ratio = 0.2, .speedup = 2.49},
-    {.model = "Qwen3-1.7B", .ratio = 0.1, .speedup = 1.41},
-    {.model = "Qwen3-1.7B", .ratio = 0.2, .speedup = 1.74},
-    {.model = "Qwen3-4B", .ratio = 0.1, .speedup = 1.28},
-    {.model = "Qwen3-4B", .ratio = 0.2, .speedup = 1.67}};
-
-// The README's sample run: medians in milliseconds.
-inline constexpr const char* kSampleModel = "Llama-3.2-1B";
-inline constexpr double kSampleRatio = 0.2;
-struct PublishedSample {
-  double request, prefill, decode;
-};
-inline constexpr PublishedSample kPublishedDense = {
-    .request = 1299.87, .prefill = 70.280, .decode = 39.082};
-inline constexpr PublishedSample kPublishedLowRank = {
-    .request = 893.82, .prefill = 66.628, .decode = 26.092};
+// What the paper states of its fused kernel. The source of the average over NKI XUV is the abstract
+// of arXiv 2510.25977, version 1. That of the others is third-party notes on the paper
+// (3brown1blue, videos/neuronmm). Neither says which shapes the averages are taken over.
+inline constexpr double kStatedSpeedupOverXw = 2.09;
+inline constexpr double kStatedSpeedupOverXuv = 1.35;
+inline constexpr double kStatedTrafficBelowXw = 4.78;  // At M = 32768.
+inline constexpr double kStatedTrafficBelowXuv = 2.6;  // On average, "more than".
 
 std::string_view set_name(Set set);
 std::string_view quantity_name(Quantity quantity);

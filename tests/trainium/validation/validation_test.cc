@@ -1,9 +1,10 @@
-// Compares the timing model with every published measurement and checks the errors that the
-// documents claim.
+// Compares the timing model with every published measurement, and with the table of them in
+// docs/measurements.
 
 #include "trainium/validation/validation.h"
 
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "places.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/tile/counts.h"
 
@@ -31,15 +33,89 @@ double simulated(const PublishedProgram& program, Quantity quantity) {
   return 0;
 }
 
-TEST(Validation, MeanErrorsAreThoseThatWeClaim) {
-  const TimeError calibration = time_error(rows(), Set::kCalibration);
-  const TimeError validation = time_error(rows(), Set::kValidation);
-  const TimeError added = time_error(rows(), Set::kAdded);
-  EXPECT_EQ(calibration.rows, 10);
-  EXPECT_EQ(validation.rows, 22);
-  EXPECT_LE(calibration.mean_absolute, 0.0455) << to_string(rows());
-  EXPECT_LE(validation.mean_absolute, 0.1) << to_string(rows());
-  EXPECT_LE(added.mean_absolute, 0.11) << to_string(rows());
+// The rows of docs/measurements/simulator_validation.csv, which the documents sum up.
+struct TableRow {
+  std::string set, kernel, shape, core, dtype, quantity;
+  double published, simulated, difference_percent;
+};
+
+// Splits a line of the table. A quoted field may contain commas, and no field contains quotes.
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+const std::vector<TableRow>& table() {
+  static const std::vector<TableRow> rows = [] {
+    std::ifstream file(source_dir() / "docs/measurements/simulator_validation.csv");
+    std::string line;
+    std::getline(file, line);  // The head.
+    std::vector<TableRow> all;
+    while (std::getline(file, line)) {
+      const std::vector<std::string> f = fields_of(line);
+      EXPECT_EQ(f.size(), 10u) << line;
+      if (f.size() != 10) continue;
+      all.push_back(
+          {f[0], f[1], f[2], f[3], f[4], f[5], std::stod(f[6]), std::stod(f[7]), std::stod(f[8])});
+    }
+    return all;
+  }();
+  return rows;
+}
+
+// The mean absolute error of the table's times of one set, in %. The differences of the table have
+// one decimal.
+constexpr double kRoundingPercent = 0.05;
+double mean_absolute_percent(Set set) {
+  double sum = 0;
+  int count = 0;
+  for (const TableRow& row : table()) {
+    if (row.set != set_name(set) || (row.quantity != "ms" && row.quantity != "MFU %")) continue;
+    sum += std::abs(row.difference_percent);
+    ++count;
+  }
+  EXPECT_EQ(count, time_error(rows(), set).rows) << set_name(set);
+  return sum / count;
+}
+
+TEST(Validation, MeanErrorsAreAtMostThoseOfTheTable) {
+  for (const Set set : {Set::kCalibration, Set::kValidation, Set::kAdded}) {
+    EXPECT_LE(100 * time_error(rows(), set).mean_absolute,
+              mean_absolute_percent(set) + kRoundingPercent)
+        << set_name(set) << "\n"
+        << to_string(rows());
+  }
+}
+
+// bench/validation_table.py writes the table anew.
+TEST(Validation, TheTableIsThatOfThisSimulator) {
+  ASSERT_EQ(table().size(), rows().size());
+  size_t at = 0;
+  for (const Set set : {Set::kCalibration, Set::kValidation, Set::kAdded}) {
+    for (const Row& row : rows()) {
+      const Published& p = *row.published;
+      if (p.set != set) continue;
+      const TableRow& line = table()[at++];
+      SCOPED_TRACE(p.program.id + ": run bench/validation_table.py");
+      EXPECT_EQ(std::tie(line.set, line.kernel, line.shape, line.core, line.dtype, line.quantity),
+                std::tuple(set_name(set), p.program.kernel, shape_text(p.program), p.program.device,
+                           dtype_text(p.program), quantity_name(p.quantity)));
+      constexpr double kSixDigits = 1e-5;
+      EXPECT_NEAR(line.published, p.value, kSixDigits * p.value);
+      EXPECT_NEAR(line.simulated, row.simulated, kSixDigits * row.simulated);
+      EXPECT_NEAR(line.difference_percent, 100 * row.difference, 2 * kRoundingPercent);
+    }
+  }
 }
 
 // The listed times are off by more than 25 % and shown as unexplained.
