@@ -11,8 +11,8 @@
 // - No other file has changed. The program never ends by a signal, except where it was killed.
 //
 // With NEURONMM_FAULTS=all in the environment every call is disturbed in all these ways, on a file
-// system with and without O_TMPFILE. Otherwise a few calls of each command are disturbed. Each day
-// chooses other calls.
+// system with and without O_TMPFILE. Otherwise a few calls of each command are disturbed, or as
+// many as NEURONMM_FAULTS says. Each day chooses other calls.
 
 #include <algorithm>
 #include <chrono>
@@ -42,7 +42,8 @@ namespace fs = std::filesystem;
 using io::get;
 using io::put;
 
-// The number of calls of each command that are disturbed, unless all of them are.
+// The number of calls of each command that are disturbed, unless all of them are, or the
+// environment gives another number.
 constexpr long kSampledCalls = 3;
 
 // Returns the ways in which a call of this kind can fail. A kill differs from a kill at the next
@@ -86,6 +87,12 @@ std::string name_of(int code) {
 bool all_faults() {
   const char* const asked = std::getenv("NEURONMM_FAULTS");
   return asked != nullptr && std::string(asked) == "all";
+}
+
+long sampled_calls() {
+  const char* const asked = std::getenv("NEURONMM_FAULTS");
+  const long number = asked == nullptr ? 0 : std::atol(asked);
+  return number > 0 ? number : kSampledCalls;
 }
 
 long today() {
@@ -286,7 +293,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
   // Returns the faults of a run with `calls` calls, of which the last run tells the kinds.
   std::vector<Fault> faults_of(long calls) const {
     std::vector<Fault> faults;
-    const long step = all_faults() ? 1 : std::max(1L, calls / kSampledCalls);
+    const long step = all_faults() ? 1 : std::max(1L, calls / sampled_calls());
     const long first = all_faults() ? 1 : 1 + today() % step;
     for (long call = first; call <= calls; call += step) {
       std::vector<int> codes = codes_of(program_.kind(call));
