@@ -275,7 +275,9 @@ class FaultSweep : public testing::TestWithParam<Command> {
   }
 
   void expect_survived(const Outcome& faulted, const Fault& fault, const std::string& where) {
-    const bool killed = fault.code == kKill;
+    // The last calls of a run do not happen if another run needed fewer, which is rare. Nothing was
+    // disturbed then.
+    const bool killed = fault.code == kKill && !faulted.failed.empty();
     expect_good_end(faulted, killed, where);
     const Tree tree = run_tree();
     expect_whole_outputs(tree, where);
