@@ -43,6 +43,7 @@ OUTPUT_OPTIONS = {"-o", "--output", "--out"}
 NOT_RUN = {
     r"\bsilu_matmul\b": "uses the kernel that the page writes",
     r"--limit 24\b": "needs a longer text",
+    r"--sweep TILE=": "needs a matmul.py with a constant TILE",
     r"\bcheck SMALL\b": "the exit code is 1, because a small model has other logits",
     r"bench MODEL --prompt-tokens 512\b": "needs a model with a longer context",
     r"--bytes 80M\b": "needs a model that is larger than the budget",

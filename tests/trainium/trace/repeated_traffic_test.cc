@@ -157,7 +157,8 @@ TEST(BuffersThatTakeTurns, OneTileBecomesSeveral) {
 }
 
 TEST(BuffersThatTakeTurns, MoreThanTheBanksAreRefused) {
-  const auto file = TraceFile::parse(products(1), "trace");
+  const std::vector<std::byte> bytes = products(1);
+  const auto file = TraceFile::parse(bytes, "trace");
   ASSERT_TRUE(file.ok());
   const auto timing = simulate(*file, kTrn2, turns(9));
   ASSERT_FALSE(timing.ok());
