@@ -47,7 +47,8 @@ void check_pieces(std::string_view head) {
 void check_route(std::string_view method, std::string_view target) {
   const std::string path = normalized_path(target);
   const auto route = find_route(method, path);
-  if (!route.ok()) NMM_CHECK(route.error().status == 404 || route.error().status == 405);
+  constexpr int kStatuses[] = {404, 405, 501};
+  if (!route.ok()) NMM_CHECK(std::ranges::count(kStatuses, route.error().status) == 1);
   if (route.ok() && route->endpoint == Endpoint::kModelByName) (void)model_in_path(path);
   NMM_CHECK(is_printable(header_text({path, allowed_methods(path)})));
 }
