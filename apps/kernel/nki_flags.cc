@@ -179,7 +179,7 @@ void check_nki_flags(const NkiFlags& flags) {
       flags.call.device.empty() ? std::string(simulator::kDefaultDevice) : flags.call.device;
   for (const std::string& text : flags.what_ifs) {
     const auto parsed = parse_what_if(text, simulator::find_device(device).value());
-    if (!parsed.ok()) throw CLI::ValidationError("--what-if", parsed.error().message);
+    if (!parsed.ok()) throw CLI::ValidationError(parsed.error().message);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -118,8 +119,27 @@ Result<WhatIf> parse_what_if(const std::string& text, const DeviceSpec& device) 
   return out;
 }
 
+namespace {
+
+// Fails if the kernel has no tensor of a name whose buffers change.
+Status check_names(const WhatIf& what_if, const trace::Header& header) {
+  std::set<std::string> names;
+  for (const trace::TensorKind& kind : header.tensors) {
+    if (kind.on_chip()) names.insert(kind.name);
+  }
+  for (const auto& [name, copies] : what_if.buffer_limits.copies_of) {
+    if (names.contains(name)) continue;
+    return fail("expected a tensor of the kernel in SBUF or PSUM ({}), found {:?}",
+                fmt::join(names, ", "), name);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<trace::TraceTiming> simulate_with(const WhatIf& what_if, const trace::TraceFile& file,
                                          bool as_written) {
+  NMM_TRY(check_names(what_if, file.header()));
   trace::TraceOptions options;
   options.as_written = as_written;
   options.buffer_limits = what_if.buffer_limits;

@@ -32,7 +32,8 @@ struct WhatIf {
 //   PARAMETER=100     A number of the device is replaced by 100.
 Result<WhatIf> parse_what_if(const std::string& text, const simulator::DeviceSpec& device);
 
-// Simulates a kernel with a change. Fails if the changed kernel does not fit.
+// Simulates a kernel with a change. Fails if the changed kernel does not fit, or if it has no
+// tensor of a name that the change gives.
 Result<trace::TraceTiming> simulate_with(const WhatIf& what_if, const trace::TraceFile& file,
                                          bool as_written);
 

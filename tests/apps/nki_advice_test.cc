@@ -151,6 +151,8 @@ TEST_F(NkiAdvice, WrongChangesAreRefused) {
   expect(neuronmm("nki --from-trace " + trace_ + " --what-if reloads=2x"), 2, {"reloads=none"});
   expect(neuronmm("nki --from-trace " + trace_ + " --what-if buffers.total=64"), 0,
          {"buffers.total=64", "PSUM"});
+  expect(neuronmm("nki --from-trace " + trace_ + " --what-if buffers.nobody=2"), 0,
+         {"expected a tensor of the kernel", "left, right", "\"nobody\""});
 }
 
 }  // namespace
