@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "io/file_identity.h"
+
 namespace neuronmm::compress {
 namespace {
 
