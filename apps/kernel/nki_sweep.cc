@@ -200,6 +200,12 @@ std::string message_of_sweep(const std::string& message) {
   return message.starts_with(kPython) ? "--sweep " + message.substr(kPython.size()) : message;
 }
 
+// Returns whether something else than the kernel ended the run with one value. A kernel that ends
+// Python without a word is to blame itself.
+bool machine_failed(const TracerReport& tracer) {
+  return !tracer.finished && !tracer.kernel_failed && !tracer.message.empty();
+}
+
 }  // namespace
 
 Result<Sweep> parse_sweep(const std::string& text) {
@@ -242,6 +248,9 @@ Result<int> run_nki_sweep(const Sweep& sweep, const TracerCall& call, const std:
     if (!result.run && result.tracer.exit_code == 2 && !result.tracer.message.empty()) {
       print_message("neuronmm nki: {}\n", message_of_sweep(result.refusal));
       return 2;
+    }
+    if (!result.run && machine_failed(result.tracer)) {
+      return fail("--sweep {}={}: {}", sweep.name, value, result.refusal);
     }
     rows.push_back({value, std::move(result)});
   }

@@ -39,7 +39,7 @@ using RunWithValue = std::function<Result<SweepRun>(const TracerCall&)>;
 
 // Runs the sweep, prints its table and writes `json` if it is not empty. Returns the exit code: 1
 // if the kernel fails with every value or computes a wrong result with one, 2 if the arguments are
-// wrong. Errors: `run` fails, or the JSON cannot be written.
+// wrong. Errors: `run` fails, the machine fails while Python runs, or the JSON cannot be written.
 Result<int> run_nki_sweep(const Sweep& sweep, const TracerCall& call, const std::string& json,
                           const RunWithValue& run);
 

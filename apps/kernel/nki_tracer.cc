@@ -1,5 +1,6 @@
 #include "kernel/nki_tracer.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -141,6 +142,17 @@ std::string message_of(std::string text) {
   return text;
 }
 
+constexpr int kWrongKernel = 122;  // As in python/nki/start.py.
+
+int exit_code_of(int status) {
+  return WEXITSTATUS(status) == kWrongKernel ? 1 : WEXITSTATUS(status);
+}
+
+// Returns whether the kernel may have caused the signal, as a crash of a library does.
+bool is_crash(int signal) {
+  return signal != SIGKILL && signal != SIGTERM && signal != SIGINT && signal != SIGHUP;
+}
+
 std::string signal_text(int status) {
   return fmt::format("Python was ended by signal {} ({})", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
@@ -157,10 +169,12 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   TracerReport report;
   if (WIFSIGNALED(result.status)) {
     report.exit_code = 1;
+    report.kernel_failed = is_crash(WTERMSIG(result.status));
     report.message = fmt::format("{}: {}", call.kernel, signal_text(result.status));
     return report;
   }
-  report.exit_code = WEXITSTATUS(result.status);
+  report.exit_code = exit_code_of(result.status);
+  report.kernel_failed = WEXITSTATUS(result.status) == kWrongKernel;
   report.message = message_of(std::move(result.output));
   // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
   // 1.
@@ -176,7 +190,7 @@ Result<FolderReport> run_test_folder(const TracerCall& call, const fs::path& rep
   if (interrupted()) return interrupted_error("the tests were not run to their end");
   if (WIFSIGNALED(result.status)) return fail("{}: {}", call.kernel, signal_text(result.status));
   FolderReport report;
-  report.exit_code = WEXITSTATUS(result.status);
+  report.exit_code = exit_code_of(result.status);
   report.message = message_of(std::move(result.output));
   if (!fs::exists(report_file)) return report;
   std::ifstream stream(report_file);

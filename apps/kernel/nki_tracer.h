@@ -52,6 +52,9 @@ struct TracerReport {
   int exit_code = 0;      // 1 if the kernel is wrong, 2 if the arguments are; `message` says how.
   std::string message;    // A line, perhaps followed by lines of the user's files.
   bool finished = false;  // Whether the trace and the results are complete.
+  // Whether the kernel is to blame that it is not. The machine is if a file cannot be read or
+  // written, or if somebody ends Python.
+  bool kernel_failed = false;
   std::vector<TracedResult> results;
 };
 

@@ -12,7 +12,7 @@ import importlib.machinery
 import os
 import re
 
-from . import arguments
+from . import arguments, machine
 from .arguments import UsageError
 
 _KERNEL = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)(\[.*\])?")
@@ -110,7 +110,9 @@ class _Source:
         try:
             with open(file, "rb") as text:
                 self.tree = ast.parse(text.read(), file)
-        except (OSError, SyntaxError, ValueError):
+        except (OSError, SyntaxError, ValueError) as error:
+            if machine.is_to_blame(error):
+                raise
             return  # the kernel's own load has the better message
         for statement in self.tree.body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == kernel:

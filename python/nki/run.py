@@ -22,7 +22,7 @@ import types
 
 import numpy as np
 
-from . import arguments, compiler, constants, folder, inputs, launch, limits, logical_cores, missing, reference, user_modules, verification
+from . import arguments, compiler, constants, folder, inputs, launch, limits, logical_cores, machine, missing, reference, user_modules, verification
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location, releases
@@ -33,7 +33,10 @@ _MAX_SECONDS = 10_000_000  # the largest time that a timer accepts
 _KERNEL = re.compile(r"(?P<target>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, wrong_kernel: int = 1) -> int:
+    """Returns the exit status. It is `wrong_kernel` if the kernel is to blame: it breaks a rule or
+    exceeds a limit. A machine that cannot read or write is not the kernel's fault.
+    """
     options = _parser().parse_args(argv)
     missing.install()
     try:
@@ -49,16 +52,16 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except errors.LimitReached as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return wrong_kernel
     except MemoryError as error:
         print(f"error: {_user_line(error) or options.kernel}: {_out_of_memory(memory)}", file=sys.stderr)
-        return 1
+        return wrong_kernel
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KernelFailed as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return 1 if machine.is_to_blame(error) else wrong_kernel
     except OSError as error:  # errors of our own files; those of the kernel's code are its failures
         print(f"error: {error.filename or options.trace}: {error.strerror or error}", file=sys.stderr)
         return 1

@@ -2,13 +2,13 @@
 
     python3 -P start.py KERNEL ...
 
-The exit status is 121 if this Python cannot run kernels, so that the caller tries another one. The
-kernel has no network if the system permits a namespace for that.
+The exit status is 121 if this Python cannot run kernels, so that the caller tries another one, and
+122 if the kernel is to blame for the failure and not the machine. The kernel has no network if the system permits a namespace for that.
 """
 
 import sys
 
-CANNOT_RUN_KERNELS = 121
+CANNOT_RUN_KERNELS, WRONG_KERNEL = 121, 122
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # flags of unshare(2)
 
 
@@ -47,7 +47,7 @@ def main():
 
     if run.names_legacy_package(sys.argv[1:]):
         import neuronxcc.nki  # noqa: F401
-    return run.main()
+    return run.main(wrong_kernel=WRONG_KERNEL)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """Checks `--set`, which gives a parameter of a kernel or a constant of its file a value."""
 
+import errno
 import os
 import py_compile
+import subprocess
+import sys
 import unittest
 
 import harness
+import nki
 
 _FILE = """
     import nki
@@ -134,6 +138,16 @@ class Constants(harness.Folder):
         done = self.run_command("loads.py:kernel", "--arg", "x=fp32[4,4]", "--set", "STEP=0", "--max-seconds", "0.5")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stderr, r"loads.py:[34]: limit: the kernel has run for 0.5 seconds")
+
+    def test_who_is_to_blame(self):
+        """`neuronmm nki` ends a sweep if the machine fails, and goes on if the kernel does."""
+        self.file("import errno\nN = 5\ndef kernel(x):\n    raise OSError(N, 'text')\n", "raises.py")
+        start = os.path.join(os.path.dirname(nki.__file__), "start.py")
+        for number, expected in ((errno.EIO, 1), (errno.ENOSPC, 1), (errno.ENOENT, 122), (errno.EACCES, 122)):
+            command = [sys.executable, "-P", start, "raises.py:kernel", "--arg", "x=fp32[4,4]", "--set", f"N={number}"]
+            with self.subTest(number=number):
+                done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, expected, done.stderr)
 
 
 if __name__ == "__main__":
