@@ -124,16 +124,22 @@ class Gathering {
   }
 
   Status complete(const SavedStatistics& saved) const {
-    if (of_all_linears() && !check_linear_statistics(saved.folder(), inputs_.config).ok()) {
-      NMM_TRY(add_linears(saved.folder()));
-    }
+    if (of_all_linears()) NMM_TRY(complete_linears(saved.folder()));
     if (!two_sided() || saved.has_metric()) return {};
     NMM_ASSIGN(const fs::path metric, made_metric(work_));
     return copy_whole(metric, saved.metric());
   }
 
+  // The file of the head is written last, so its presence means that all files are there. One of
+  // them that cannot be read is then an error.
+  Status complete_linears(const fs::path& folder) const {
+    std::error_code error;
+    const bool has_all = fs::exists(head_path(folder), error);
+    if (error) return fail("{}: cannot be examined: {}", folder.string(), error.message());
+    return has_all ? check_linear_statistics(folder, inputs_.config) : add_linears(folder);
+  }
+
   // Adds the statistics of attention and of the LM head to a folder that has only those of MLPs.
-  // The file of the head is written last, so its presence means that all files are there.
   Status add_linears(const fs::path& folder) const {
     NMM_TRY(gather_statistics(inputs_, work_, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
