@@ -74,6 +74,8 @@ Result<ChildResult> run_python(
     variables.emplace_back("PYTHONDONTWRITEBYTECODE", "1");
   } else {
     variables.emplace_back("PYTHONPYCACHEPREFIX", cache / "compiled");
+    // Without compiled files of its own folder, each start would compile NumPy again.
+    variables.emplace_back("PYTHONDONTWRITEBYTECODE", "");
   }
   const std::string on_path = find_program("python3", safe_path_variable());
   const bool system_first = memory.prefers_system_python(on_path);

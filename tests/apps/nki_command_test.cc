@@ -242,6 +242,22 @@ TEST_F(NkiCommand, TracesAKernel) {
          {"Python ended without a message"});
 }
 
+// Many containers set PYTHONDONTWRITEBYTECODE. Without our own compiled files, each start would
+// then compile all modules again, which takes a second.
+TEST_F(NkiCommand, CompiledFilesAreKeptWhereverPythonKeepsNone) {
+  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  const std::string kernel = write("own.py", "def own(x):\n    return x\n");
+  (void)neuronmm("nki " + kernel + ":own --arg 'x=fp32[4,4]'",
+                 "XDG_CACHE_HOME='" + path("cache") + "' PYTHONDONTWRITEBYTECODE=1");
+  bool has_ours = false, has_users = false;
+  for (const auto& entry : fs::recursive_directory_iterator(path("cache"))) {
+    has_ours |= entry.path().filename().string().starts_with("launch.");
+    has_users |= entry.path().filename().string().starts_with("own.");
+  }
+  EXPECT_TRUE(has_ours);
+  EXPECT_FALSE(has_users);
+}
+
 TEST_F(NkiCommand, AKernelThatNeverEndsIsEndedAtItsLimits) {
   if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
   const std::string kernel =
