@@ -19,6 +19,7 @@
 #endif
 
 #include "cpu/amx_tiles-inl.h"
+#include "cpu/bf16_pairs-inl.h"
 #include "cpu/matmul-inl.h"
 #include "hwy/highway.h"
 
@@ -26,28 +27,40 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-template <class Tiles>
+template <class Tiles, class PairsOfFloats = PortableBf16Pairs>
 class AmxBf16Product : public InPlace {
  public:
+  using Bf16Pairs = PairsOfFloats;
   static constexpr bool kRowsInSteps = true;  // the layout of rows, see packed_rows.h
   static constexpr int64_t kMostRows = kMaxTileRows;
 
   void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count, const Panels& w,
                 const Sums& sums) {
     const int64_t rows = a.tile_rows(t);
-    tiles_.configure(rows);
+    configure(rows);
     for (int64_t panel = 0; panel < w.count; ++panel) {
-      const Operands operands = {
-          .a = a.words + a.bf16_offset(t, first_k, count),
-          .w = reinterpret_cast<const int32_t*>(w.words) + panel * w.panel_words,
-          .steps = bf16_words(count) / kStepWords};
-      const Sums of_panel = {sums.init == nullptr ? nullptr : sums.init + panel * kPanel,
-                             sums.init_stride, sums.y + panel * kPanel, sums.y_stride};
-      if (rows > kRows) {
-        multiply_panel<true>(rows, operands, of_panel);
-      } else {
-        multiply_panel<false>(rows, operands, of_panel);
-      }
+      multiply_panel(rows,
+                     {.a = a.words + a.bf16_offset(t, first_k, count),
+                      .w = reinterpret_cast<const int32_t*>(w.words) + panel * w.panel_words,
+                      .steps = bf16_words(count) / kStepWords},
+                     {sums.init == nullptr ? nullptr : sums.init + panel * kPanel, sums.init_stride,
+                      sums.y + panel * kPanel, sums.y_stride});
+    }
+  }
+
+  // The rows of a tile and a panel, both in steps of 32 k.
+  struct Operands {
+    const int32_t* a;
+    const int32_t* w;
+    int64_t steps;
+  };
+  void configure(int64_t rows) { tiles_.configure(rows); }
+  // Multiplies the rows with one panel. The tiles must be configured for their number.
+  static HWY_INLINE void multiply_panel(int64_t rows, const Operands& of, const Sums& sums) {
+    if (rows > kRows) {
+      multiply_halves<true>(rows, of, sums);
+    } else {
+      multiply_halves<false>(rows, of, sums);
     }
   }
 
@@ -56,14 +69,8 @@ class AmxBf16Product : public InPlace {
   static constexpr int64_t kRows = Registers::kRows, kStepWords = Registers::kStepWords;
   static constexpr int64_t kFloatBytes = sizeof(float);
 
-  struct Operands {
-    const int32_t* a;
-    const int32_t* w;
-    int64_t steps;
-  };
-
   template <bool kBothHalves>
-  static HWY_INLINE void multiply_panel(int64_t rows, const Operands& of, const Sums& sums) {
+  static HWY_INLINE void multiply_halves(int64_t rows, const Operands& of, const Sums& sums) {
     const int64_t upper = Registers::upper_rows(rows);
     begin<0>(sums, 0);
     if constexpr (kBothHalves) begin<2>(sums, upper);

@@ -1,8 +1,8 @@
-// Attention with online softmax for one instruction set (see kernels.h). Highway includes this file
-// once per target.
+// Attention for one instruction set (see kernels.h, softmax-inl.h). Highway includes this file once
+// per target.
 //
 // Keys of 32 positions and values of 32 features form panels like those of a weight. Both products,
-// scores = q · K^T and scores · V, therefore use the register tiles of matmul-inl.h.
+// scores = q · K^T and probabilities · V, therefore use the tiles of the matrix products.
 
 #if defined(NEURONMM_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_ATTENTION_INL_H_
@@ -11,130 +11,196 @@
 #define NEURONMM_CPU_ATTENTION_INL_H_
 #endif
 
-#include <limits>
-
+#include "cpu/bf16_pairs-inl.h"
 #include "cpu/kv_cache.h"
 #include "cpu/matmul-inl.h"
-#include "cpu/vector_math-inl.h"
+#include "cpu/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-using Scores = RowMajor<kKeyBlock>;
+// One tile of rows and one block of keys and values, of which `count` positions are stored. The
+// panels hold zeros or old values beyond them.
+struct TileOfAttention {
+  const AttentionBlock& all;
+  int64_t tile, count;
+  const uint32_t *keys, *values;
 
-// The visible positions [first, last) of one row of scores, relative to the block.
-struct VisibleRange {
-  int64_t first, last;
+  int64_t rows() const { return all.q.tile_rows(tile); }
+  int64_t padded() const { return (count + kPanel - 1) / kPanel * kPanel; }
+  int64_t features() const { return (all.q.k + kPanel - 1) / kPanel * kPanel; }
+  float* weighted() const { return all.sums.weighted + all.q.first_row(tile) * features(); }
 };
 
-// Returns the positions that a row sees. A token sees positions up to its own, at most `window` of
-// them if there is a window. The `group` queries of one token that share a key/value head are
-// neighbouring rows.
-inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t block_begin,
+// The products of attention in fp32, with keys and values of fp32 or bf16.
+template <class Dot>
+class FloatAttention {
+ public:
+  static constexpr int kDegree = 6;  // of the polynomial for powers, see vector_math-inl.h
+  void score(const TileOfAttention& of) {
+    multiply_tile<Dot, Interleaved>(of.rows(),
+                                    {.a = of.all.q.data + of.all.q.offset(of.tile, 0, of.all.q.k),
+                                     .count = of.all.q.k,
+                                     .panels = reinterpret_cast<const Word*>(of.keys),
+                                     .panel_words = of.all.key_panel,
+                                     .columns = of.padded(),
+                                     .sums = {nullptr, 0, scores_, kKeyBlock}});
+  }
+  const float* scores(int64_t row) const { return scores_ + row * kKeyBlock; }
+  // Replaces two vectors of a row's scores by probabilities.
+  HWY_INLINE void store(int64_t row, int64_t /*rows*/, int64_t i, Vector first, Vector second) {
+    hn::StoreU(first, Floats(), scores_ + row * kKeyBlock + i);
+    hn::StoreU(second, Floats(), scores_ + row * kKeyBlock + i + kLanes);
+  }
+  void add_values(const TileOfAttention& of) {
+    const int64_t features = of.features();
+    multiply_tile<Dot, RowMajor<kKeyBlock>>(
+        of.rows(), {.a = scores_,
+                    .count = of.count,
+                    .panels = reinterpret_cast<const Word*>(of.values),
+                    .panel_words = of.all.value_panel,
+                    .columns = features,
+                    .sums = {of.weighted(), features, of.weighted(), features}});
+  }
+
+ private:
+  using Word = typename Dot::Word;
+  HWY_ALIGN float scores_[kTileRows * kKeyBlock];
+};
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+// The same with queries and probabilities rounded to bf16, by dot products of pairs. A probability
+// has 8 bits, so the polynomial may have an error of 3e-6.
+class PairAttention {
+ public:
+  static constexpr int kDegree = 4;
+  void score(const TileOfAttention& of) {
+    const int64_t k = of.all.q.k;
+    multiply_tile<PairBf16Dot, Interleaved>(
+        of.rows(), {.a = of.all.q.words + of.all.q.bf16_offset(of.tile, 0, k),
+                    .count = bf16_words(k),
+                    .panels = reinterpret_cast<const int32_t*>(of.keys),
+                    .panel_words = of.all.key_panel,
+                    .columns = of.padded(),
+                    .sums = {nullptr, 0, scores_, kKeyBlock}});
+  }
+  const float* scores(int64_t row) const { return scores_ + row * kKeyBlock; }
+  HWY_INLINE void store(int64_t row, int64_t /*rows*/, int64_t i, Vector first, Vector second) {
+    hn::StoreU(InstructionBf16Pairs::round(first, second), Words(),
+               probabilities_ + row * kRowWords + i / 2);
+  }
+  void add_values(const TileOfAttention& of) {
+    const int64_t features = of.features();
+    multiply_tile<PairBf16Dot, RowMajor<kRowWords>>(
+        of.rows(), {.a = probabilities_,
+                    .count = (of.count + 1) / 2,
+                    .panels = reinterpret_cast<const int32_t*>(of.values),
+                    .panel_words = of.all.value_panel,
+                    .columns = features,
+                    .sums = {of.weighted(), features, of.weighted(), features}});
+  }
+
+ private:
+  static constexpr int64_t kRowWords = kKeyBlock / 2;
+  HWY_ALIGN float scores_[kTileRows * kKeyBlock];
+  HWY_ALIGN int32_t probabilities_[kTileRows * kRowWords];
+};
+
+#else
+using PairAttention = FloatAttention<WidenedBf16Dot>;
+#endif
+
+// The same by AMX. The probabilities lie in steps of 32 positions, in which the rows lie one after
+// the other, like packed rows of bf16.
+template <class Product>
+class AmxAttention {
+ public:
+  static constexpr int kDegree = 4;
+  void score(const TileOfAttention& of) {
+    const int64_t k = of.all.q.k, rows = of.rows();
+    product_.configure(rows);
+    for (int64_t first = 0; first < of.padded(); first += kPanel) {
+      product_.multiply_panel(
+          rows,
+          {.a = of.all.q.words + of.all.q.bf16_offset(of.tile, 0, k),
+           .w = reinterpret_cast<const int32_t*>(of.keys) + first / kPanel * of.all.key_panel,
+           .steps = bf16_words(k) / kBf16StepWords},
+          {nullptr, 0, scores_ + first, kKeyBlock});
+    }
+  }
+  const float* scores(int64_t row) const { return scores_ + row * kKeyBlock; }
+  HWY_INLINE void store(int64_t row, int64_t rows, int64_t i, Vector first, Vector second) {
+    const int64_t step = i / kPositions, word = i % kPositions / 2;
+    hn::StoreU(Product::Bf16Pairs::round(first, second), Words(),
+               probabilities_ + (step * rows + row) * kBf16StepWords + word);
+  }
+  void add_values(const TileOfAttention& of) {
+    const int64_t features = of.features();
+    for (int64_t first = 0; first < features; first += kPanel) {
+      float* const weighted = of.weighted() + first;
+      product_.multiply_panel(
+          of.rows(),
+          {.a = probabilities_,
+           .w = reinterpret_cast<const int32_t*>(of.values) + first / kPanel * of.all.value_panel,
+           .steps = of.padded() / kPositions},
+          {weighted, features, weighted, features});
+    }
+  }
+
+ private:
+  static constexpr int64_t kPositions = 2 * kBf16StepWords;
+  Product product_;
+  HWY_ALIGN float scores_[kMaxTileRows * kKeyBlock];
+  HWY_ALIGN int32_t probabilities_[kMaxTileRows * kKeyBlock / 2];
+};
+
+// Returns the positions of the block at `begin` that a row sees. A token sees positions up to its
+// own, at most `window` of them if there is a window. The `group` queries of one token that share a
+// key/value head are neighbouring rows.
+inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t begin,
                                   int64_t count) {
   const int64_t position = b.first_position + (b.first_row + row) / b.group;
   const int64_t first = b.window > 0 ? position - b.window + 1 : 0;
-  return {std::clamp<int64_t>(first - block_begin, 0, count),
-          std::clamp<int64_t>(position + 1 - block_begin, 0, count)};
+  return {std::clamp<int64_t>(first - begin, 0, count),
+          std::clamp<int64_t>(position + 1 - begin, 0, count)};
 }
 
-// Scales a row of weighted values, which is padded to whole panels, so that whole vectors fit.
-inline void scale_row(float* row, float factor, int64_t count) {
-  const Floats d;
-  for (int64_t i = 0; i < count; i += kLanes) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, factor)), d, row + i);
-  }
-}
-
-// Sets scores[0, count) to exp(scores - max), or to 0 for positions that are not visible. Brings
-// `max`, `sum` and the row of weighted values to the new maximum. `count` must be a multiple of
-// kPanel.
-inline void softmax_row(float* scores, int64_t count, VisibleRange visible, float& max, float& sum,
-                        float* weighted, int64_t features) {
-  const Floats d;
-  // The row sees nothing of this block. Continuing would subtract -infinity from -infinity.
-  if (visible.first >= visible.last) {
-    std::fill_n(scores, count, 0.0f);
-    return;
-  }
-  constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-  std::fill(scores, scores + visible.first, kMinusInfinity);
-  std::fill(scores + visible.last, scores + count, kMinusInfinity);
-  Vector largest = hn::Set(d, max);
-  for (int64_t i = 0; i < count; i += kLanes) {
-    largest = hn::Max(hn::LoadU(d, scores + i), largest);
-  }
-  const float new_max = hn::GetLane(hn::MaxOfLanes(d, largest));
-  Vector total = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const Vector p = exponential(hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, new_max)));
-    hn::StoreU(p, d, scores + i);
-    total = hn::Add(total, p);
-  }
-  // The sums so far are relative to the old maximum, and e^(x - old) * e^(old - new) = e^(x - new).
-  if (new_max != max) {
-    const float factor = std::exp(max - new_max);
-    scale_row(weighted, factor, features);
-    sum *= factor;
-    max = new_max;
-  }
-  sum += hn::GetLane(hn::SumOfLanes(d, total));
-}
-
-// Processes positions [begin, begin + count), which lie in one block, for the rows of one register
-// tile.
-template <class Dot>
-void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
-  using Word = typename Dot::Word;
-  const uint32_t* const block = b.blocks[begin / kKeyBlock];
-  // Beyond `count` the block's panels hold zeros or old values; softmax_row sets the scores there
-  // to 0.
-  const int64_t padded = (count + kPanel - 1) / kPanel * kPanel;
-  const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
-  const int64_t rows = b.q.tile_rows(t), first = b.q.first_row(t);
-  HWY_ALIGN float scores[kTileRows * kKeyBlock];
-  multiply_tile<Dot, Interleaved>(rows,
-                                  {.a = b.q.data + b.q.offset(t, 0, b.q.k),
-                                   .count = b.q.k,
-                                   .panels = reinterpret_cast<const Word*>(block + b.keys_offset),
-                                   .panel_words = (b.q.k + Dot::kDepth - 1) / Dot::kDepth * kPanel,
-                                   .columns = padded,
-                                   .sums = {nullptr, 0, scores, kKeyBlock}});
+template <class Products>
+HWY_INLINE void attend_tile(const TileOfAttention& of, int64_t begin, Products& products) {
+  const AttentionBlock& b = of.all;
+  const int64_t rows = of.rows(), first = b.q.first_row(of.tile), features = of.features();
+  products.score(of);
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first + r;
-    softmax_row(scores + r * kKeyBlock, padded, visible_range(b, row, begin, count), b.max[row],
-                b.sum[row], b.weighted + row * features, features);
+    const RowSums sums = {b.sums.max[row], b.sums.sum + row * kSumLanes,
+                          b.sums.weighted + row * features, features};
+    softmax_row<Products::kDegree>(
+        products.scores(r), of.padded(), visible_range(b, row, begin, of.count), b.scale, sums,
+        [&](int64_t i, Vector one, Vector two) HWY_ATTR { products.store(r, rows, i, one, two); });
   }
-  float* const weighted = b.weighted + first * features;
-  multiply_tile<Dot, Scores>(rows,
-                             {.a = scores,
-                              .count = count,
-                              .panels = reinterpret_cast<const Word*>(block + b.values_offset),
-                              .panel_words = kKeyBlock / Dot::kDepth * kPanel,
-                              .columns = features,
-                              .sums = {weighted, features, weighted, features}});
+  products.add_values(of);
 }
 
 // The outer loop goes over blocks, so that a block of keys and values stays in cache for all rows.
-template <class Dot>
-void attend_blocks(const AttentionBlock& b) {
-  for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
-    const int64_t count = std::min(kKeyBlock, b.end - begin);
-    for (int64_t t = 0; t < b.q.tiles; ++t) attend_tile<Dot>(b, t, begin, count);
-  }
-}
-
-// Starts with empty sums. The first block brings the first maximum, and exp(-infinity - max) is 0.
-inline void attend(const AttentionBlock& b) {
+// It starts with empty sums.
+template <class Products>
+void attend(const AttentionBlock& b) {
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
-  std::fill_n(b.max, b.q.rows, -std::numeric_limits<float>::infinity());
-  std::fill_n(b.sum, b.q.rows, 0.0f);
-  std::fill_n(b.weighted, b.q.rows * features, 0.0f);
-  if (b.is_bf16) {
-    attend_blocks<WidenedBf16Dot>(b);
-  } else {
-    attend_blocks<Fp32Dot>(b);
+  std::fill_n(b.sums.max, b.q.rows, kMinusInfinity);
+  std::fill_n(b.sums.sum, b.q.rows * kSumLanes, 0.0f);
+  std::fill_n(b.sums.weighted, b.q.rows * features, 0.0f);
+  Products products;
+  for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
+    const uint32_t* const block = b.blocks[begin / kKeyBlock];
+    for (int64_t t = 0; t < b.q.tiles; ++t) {
+      attend_tile({.all = b,
+                   .tile = t,
+                   .count = std::min(kKeyBlock, b.end - begin),
+                   .keys = block + b.keys_offset,
+                   .values = block + b.values_offset},
+                  begin, products);
+    }
   }
 }
 

@@ -21,9 +21,11 @@ namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
-using TileBf16Product = AmxBf16Product<AmxTiles>;
+using TileBf16Product = AmxBf16Product<AmxTiles, InstructionBf16Pairs>;
+using TileAttention = AmxAttention<TileBf16Product>;
 #else
 using TileBf16Product = FloatProduct<PairBf16Dot>;
+using TileAttention = PairAttention;
 #endif
 
 template <class Bf16Product>
@@ -36,27 +38,30 @@ void multiply_floats(const PackedRows& a, const PackedMatrix& w, const ProductPa
   }
 }
 
-template <class Bf16Product>
+template <class Bf16Product, class Bf16Attention>
 void set_bf16(Kernels& kernels) {
   kernels.bf16_tile_rows = Bf16Product::kMostRows;
   kernels.pack_bf16_tile = pack_bf16_tile<Bf16Product>;
   kernels.multiply_floats = multiply_floats<Bf16Product>;
+  kernels.attend_bf16 = attend<Bf16Attention>;
 }
 
 void set_floats(Kernels& kernels) {
   kernels.tile_rows = kTileRows;
   kernels.pack_tile = pack_tile;
-  kernels.attend = attend;
+  kernels.attend_fp32 = attend<FloatAttention<Fp32Dot>>;
+  kernels.add_attention = add_attention;
+  kernels.finish_attention = finish_attention;
   kernels.silu_multiply = silu_multiply;
   kernels.add = add;
   kernels.rms_norm = rms_norm;
   kernels.rotate = rotate;
   if (kernels.dot_products != DotProducts::kInt8AndBf16) {
-    set_bf16<FloatProduct<WidenedBf16Dot>>(kernels);
+    set_bf16<FloatProduct<WidenedBf16Dot>, FloatAttention<WidenedBf16Dot>>(kernels);
   } else if (kernels.amx) {
-    set_bf16<TileBf16Product>(kernels);
+    set_bf16<TileBf16Product, TileAttention>(kernels);
   } else {
-    set_bf16<FloatProduct<PairBf16Dot>>(kernels);
+    set_bf16<FloatProduct<PairBf16Dot>, PairAttention>(kernels);
   }
 }
 

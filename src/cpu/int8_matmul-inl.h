@@ -21,8 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-using Words = hn::RebindToSigned<Floats>;
-using WordVector = hn::Vec<Words>;
 #if HWY_TARGET != HWY_SCALAR
 using Pairs = hn::Repartition<int16_t, Words>;
 using PairVector = hn::Vec<Pairs>;

@@ -12,23 +12,30 @@
 
 namespace neuronmm::cpu {
 
+// What rows have of the positions that they attended to so far.
+inline constexpr int64_t kSumLanes = 16;
+struct AttentionSums {
+  float* max;       // [rows], the largest score, before it is divided by sqrt(head_dim)
+  float* sum;       // [rows][kSumLanes], which add up to the sum of the powers
+  float* weighted;  // [rows][head_dim, padded to a multiple of kPanel], the sum of power · value
+};
+
 // Rows of queries that share one key/value head, and the positions that they attend to. The `group`
 // query heads of a token that share a key/value head are neighbours. Row t is query first_row + t,
-// and its token is at position first_position + (first_row + t) / group.
+// and its token is at position first_position + (first_row + t) / group. The power of a score s is
+// 2^(scale · (s - max)).
 struct AttentionBlock {
-  PackedRows q;  // divided by sqrt(head_dim); k = k_block = head_dim
+  // k = head_dim, which is one block of K. Packed as bf16 for products of bf16, otherwise as fp32.
+  PackedRows q;
+  float scale;  // log2(e) / sqrt(head_dim)
   // The keys and values of one layer and head (see kv_cache.h).
   const uint32_t* const* blocks;
-  bool is_bf16;
   int64_t keys_offset, values_offset;  // in a block, in words
+  int64_t key_panel, value_panel;      // the words of a panel
   int64_t first_row, group, first_position;
   int64_t window;      // the number of positions that a row attends to, or 0 for all
   int64_t begin, end;  // the positions to visit; begin is a multiple of kKeyBlock
-  // The results of each row: the largest score `max`, the sum of exp(score - max), and the sum of
-  // exp(score - max) · value. The last is a row of head_dim, padded to a multiple of kPanel.
-  float* max;
-  float* sum;
-  float* weighted;
+  AttentionSums sums;  // the results
 };
 
 // A part of a product: some tiles of rows and some panels of columns.
@@ -66,11 +73,11 @@ struct Kernels {
   int64_t row_unit() const { return amx ? 8 : 1; }  // see PackedRows::unit
 
   // Pack these columns of one tile of rows as `layout` says. rows[r][0] is the first of the
-  // columns. pack_tile multiplies fp32 values by `scale`. pack_bf16_tile needs an even first
+  // columns. pack_bf16_tile needs an even first
   // column. quantize_tile needs a first column that is a multiple of kQuantGroup, and a count that
   // is one too or ends at k. It maps the largest |x| of a group to 127, and a group with NaN or
   // infinity to NaN.
-  void (*pack_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns, float scale,
+  void (*pack_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                     const float* const* rows, float* packed) = nullptr;
   void (*pack_bf16_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                          const float* const* rows, int32_t* packed) = nullptr;
@@ -88,7 +95,16 @@ struct Kernels {
   void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                 const float* bias, MutableMatrixView y) const;
 
-  void (*attend)(const AttentionBlock& block) = nullptr;
+  // Attention with keys and values of fp32 or bf16. With bf16 and products of bf16, queries are
+  // bf16, too.
+  void (*attend_fp32)(const AttentionBlock& block) = nullptr;
+  void (*attend_bf16)(const AttentionBlock& block) = nullptr;
+  // Adds the sums of later positions to those of earlier ones.
+  void (*add_attention)(int64_t rows, int64_t features, float scale, const AttentionSums& from,
+                        const AttentionSums& to) = nullptr;
+  // Divides the first `count` weighted values of one row by its sum.
+  void (*finish_attention)(const float* sum, const float* weighted, int64_t count,
+                           float* y) = nullptr;
 
   // up = silu(gate) · up
   void (*silu_multiply)(const float* gate, float* up, int64_t count) = nullptr;

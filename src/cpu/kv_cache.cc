@@ -1,5 +1,6 @@
 #include "cpu/kv_cache.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/float16.h"
@@ -33,8 +34,9 @@ struct Bf16Element {
 }  // namespace
 
 CpuKvCache::Head::Head(const ops::KvCacheShape& shape)
-    : padded_dim(pad_to_panel(shape.head_dim)),
-      key_panel(panel_words(shape, shape.head_dim)),
+    : key_rows(shape.dtype == DType::kBF16 ? 2 * bf16_words(shape.head_dim) : shape.head_dim),
+      padded_dim(pad_to_panel(shape.head_dim)),
+      key_panel(panel_words(shape, key_rows)),
       value_panel(panel_words(shape, kKeyBlock)),
       total(kKeyBlock / kPanel * key_panel + padded_dim / kPanel * value_panel) {}
 
@@ -51,6 +53,7 @@ ops::KvBlock CpuKvCache::make_block() const {
 void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
   if (is_bf16_) {
     store_as<Bf16Element>(layer, head, k, v);
+    clear_values(layer, head, length() + k.rows);
   } else {
     store_as<Fp32Element>(layer, head, k, v);
   }
@@ -58,7 +61,7 @@ void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatr
 
 // Keys are panels of 32 positions (columns) by head_dim (k). Values are panels of 32 features
 // (columns) by 128 positions (k). A position is therefore a column of the keys and a row of the
-// values.
+// values. What is beyond head_dim is zeros, because attention reads whole panels.
 template <typename Element>
 void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
   using Type = typename Element::Type;
@@ -69,17 +72,30 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstM
     auto* const keys = reinterpret_cast<Type*>(memory + keys_offset(layer, head) +
                                                position / kPanel * head_.key_panel);
     const float* const key = k.row(i) + head * head_dim;
-    for (int64_t d = 0; d < head_dim; ++d) {
-      keys[Element::offset(d, position % kPanel)] = Element::from_float(key[d]);
+    for (int64_t d = 0; d < head_.key_rows; ++d) {
+      keys[Element::offset(d, position % kPanel)] =
+          Element::from_float(d < head_dim ? key[d] : 0.0f);
     }
     uint32_t* const values = memory + values_offset(layer, head);
     const float* const value = v.row(i) + head * head_dim;
-    // Features beyond head_dim are zeros, because attention reads whole panels.
     for (int64_t d = 0; d < head_.padded_dim; ++d) {
       auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * head_.value_panel);
       panel[Element::offset(position, d % kPanel)] =
           Element::from_float(d < head_dim ? value[d] : 0.0f);
     }
+  }
+}
+
+void CpuKvCache::clear_values(int64_t layer, int64_t head, int64_t position) {
+  const int64_t row = position % kKeyBlock, end = (row + kPanel - 1) / kPanel * kPanel;
+  if (row == end) return;
+  uint32_t* const values = block_memory()[position / kKeyBlock] + values_offset(layer, head);
+  for (int64_t d = 0; d < head_.padded_dim; d += kPanel) {
+    uint32_t* const panel = values + d / kPanel * head_.value_panel;
+    if (row % 2 != 0) {
+      for (int64_t j = 0; j < kPanel; ++j) panel[row / 2 * kPanel + j] &= 0xFFFF;
+    }
+    std::fill(panel + (row + 1) / 2 * kPanel, panel + end / 2 * kPanel, 0u);
   }
 }
 

@@ -6,7 +6,9 @@
 //    keys    [kKeyBlock / kPanel][head_dim][kPanel]           Each panel has kPanel positions.
 //    values  [padded head_dim / kPanel][kKeyBlock][kPanel]    Each panel has kPanel features.
 //
-// The elements are fp32, or bf16 (rounded to nearest even) if the cache's dtype is bf16.
+// The elements are fp32, or bf16 (rounded to nearest even) if the cache's dtype is bf16. With bf16,
+// products take steps of 32 k. The features of keys are therefore padded with zeros to a multiple
+// of 32, and zeros follow the values of the last position up to such a multiple.
 
 #include "cpu/packed_matrix.h"
 #include "ops/backend.h"
@@ -15,7 +17,7 @@ namespace neuronmm::cpu {
 
 // The number of positions in a block. Attention corrects the softmax's maximum once per block. The
 // keys and values of a block (64 KiB in fp32 with 64 features) stay in the second-level cache for
-// all tiles of rows, together with 12 rows of scores (6 KiB).
+// all tiles of rows.
 inline constexpr int64_t kKeyBlock = ops::kKvBlock;
 static_assert(kKeyBlock % kPanel == 0);
 
@@ -33,6 +35,9 @@ class CpuKvCache : public ops::KvCache {
   int64_t values_offset(int64_t layer, int64_t head) const {
     return keys_offset(layer, head) + kKeyBlock / kPanel * head_.key_panel;
   }
+  // Return the words of one panel.
+  int64_t key_panel() const { return head_.key_panel; }
+  int64_t value_panel() const { return head_.value_panel; }
   ops::KvBlock make_block() const override;
 
   // Stores one head of the rows k, v [M, kv_heads·head_dim] at positions length() ... length() + M
@@ -42,11 +47,14 @@ class CpuKvCache : public ops::KvCache {
  private:
   template <typename Element>
   void store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
+  // Sets bf16 values to zeros from this position on, up to a multiple of 32.
+  void clear_values(int64_t layer, int64_t head, int64_t position);
 
-  // The sizes of one layer and head in a block, in words (padded_dim in features).
+  // The sizes of one layer and head in a block, in words (key_rows and padded_dim in
+  // features).
   struct Head {
     explicit Head(const ops::KvCacheShape& shape);
-    int64_t padded_dim, key_panel, value_panel, total;
+    int64_t key_rows, padded_dim, key_panel, value_panel, total;
   };
 
   const bool is_bf16_;

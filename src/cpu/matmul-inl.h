@@ -28,6 +28,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, kHalfPanel>;
 using Vector = hn::Vec<Floats>;
+using Words = hn::RebindToSigned<Floats>;
+using WordVector = hn::Vec<Words>;
 inline constexpr int64_t kLanes = hn::MaxLanes(Floats());
 inline constexpr int64_t kPanelVectors = kPanel / kLanes;
 
@@ -118,12 +120,10 @@ struct PairBf16Dot {
   using Sum = Vector;
   static constexpr int kParts = 1, kDepth = 2, kPrefetchRows = 4;
   template <int kPart>
-  static HWY_INLINE hn::Vec<hn::RebindToSigned<Floats>> part(
-      hn::Vec<hn::RebindToSigned<Floats>> word) {
+  static HWY_INLINE WordVector part(WordVector word) {
     return word;
   }
-  static HWY_INLINE Vector add(Vector sum, hn::Vec<hn::RebindToSigned<Floats>> w,
-                               hn::Vec<hn::RebindToSigned<Floats>> x) {
+  static HWY_INLINE Vector add(Vector sum, WordVector w, WordVector x) {
 #if HWY_TARGET == HWY_AVX3
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(x.raw));
 #else

@@ -108,7 +108,7 @@ void RowPacker::pack(int64_t tile, const ColumnRange& columns, const float* cons
   } else if (bf16_) {
     kernels_.pack_bf16_tile(rows_, tile, columns, rows, words);
   } else {
-    kernels_.pack_tile(rows_, tile, columns, 1.0f, rows, packed_);
+    kernels_.pack_tile(rows_, tile, columns, rows, packed_);
   }
 }
 

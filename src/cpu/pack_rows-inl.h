@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "cpu/bf16_pairs-inl.h"
 #include "cpu/int8_matmul-inl.h"
 #include "cpu/matmul-inl.h"
 #include "hwy/highway.h"
@@ -34,18 +35,17 @@ HWY_INLINE void interleave(D d, int64_t rows, const Load& load, hn::TFromD<D>* t
   }
 }
 
-// Packs `count` columns of one quad: to[k * n + r] = scale · rows[r][first + k].
+// Packs `count` columns of one quad: to[k * n + r] = rows[r][first + k].
 inline void pack_quad(const float* const* rows, int64_t n, int64_t first, int64_t count,
-                      float scale, float* to) {
+                      float* to) {
   const Floats d;
-  const Vector factor = hn::Set(d, scale);
   int64_t k = 0;
   for (; k + kLanes <= count; k += kLanes) {
-    const auto load = [&](int r) { return hn::Mul(factor, hn::LoadU(d, rows[r] + first + k)); };
+    const auto load = [&](int r) { return hn::LoadU(d, rows[r] + first + k); };
     interleave(d, n, load, to + k * n);
   }
   for (; k < count; ++k) {
-    for (int64_t r = 0; r < n; ++r) to[k * n + r] = scale * rows[r][first + k];
+    for (int64_t r = 0; r < n; ++r) to[k * n + r] = rows[r][first + k];
   }
 }
 
@@ -67,28 +67,15 @@ HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& colu
 
 // Packs rows in quads: word k of four rows lie together, where one load each broadcasts them.
 inline void pack_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
-                      float scale, const float* const* rows, float* packed) {
+                      const float* const* rows, float* packed) {
   const int64_t height = layout.tile_rows(tile);
   for_each_block(layout, columns, [&](int64_t block, int64_t depth, int64_t first, int64_t count) {
     float* const to = packed + layout.offset(tile, block, depth);
     for (int64_t r = 0; r < height; r += kQuad) {
       const int64_t n = std::min(kQuad, height - r);
-      pack_quad(rows + r, n, first - columns.first, count, scale,
-                to + r * depth + (first - block) * n);
+      pack_quad(rows + r, n, first - columns.first, count, to + r * depth + (first - block) * n);
     }
   });
-}
-
-// Returns bf16 bits, rounded to nearest even, in the high halves; NaN stays NaN. Adding 0x7FFF, and
-// one more if the last kept bit is odd, carries into the kept bits exactly where rounding to
-// nearest even rounds up.
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> round_to_bf16(Vector x) {
-  const hn::RebindToUnsigned<Floats> words;
-  const auto bits = hn::BitCast(words, x);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7FFFu)));
-  const auto is_nan = hn::RebindMask(words, hn::IsNaN(x));
-  return hn::IfThenElse(is_nan, hn::Set(words, 0x7FC00000u), rounded);
 }
 
 // Makes kLanes words of 2 · kLanes floats.
@@ -139,8 +126,9 @@ inline void pack_bf16_quads(const PackedRows& layout, int64_t tile, const Column
 
 // Packs bf16 rows for AMX, in steps of 32 columns, in which the rows lie one after the other.
 // `columns` begins with a whole step.
-inline void pack_bf16_steps(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
-                            const float* const* rows, int32_t* packed) {
+template <class Bf16Pairs>
+void pack_bf16_steps(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                     const float* const* rows, int32_t* packed) {
   constexpr int64_t kColumns = 2 * kBf16StepWords;
   const int64_t height = layout.tile_rows(tile);
   for_each_block(layout, columns, [&](int64_t block, int64_t depth, int64_t first, int64_t count) {
@@ -151,7 +139,9 @@ inline void pack_bf16_steps(const PackedRows& layout, int64_t tile, const Column
         const float* x = rows[r] + first - columns.first + k;
         if (count - k < kColumns) x = std::copy_n(x, count - k, padded) - (count - k);
         for (int64_t i = 0; i < kBf16StepWords; i += kLanes) {
-          hn::StoreU(to_bf16(x + 2 * i), Words(), to + i);
+          const Vector low = hn::LoadU(Floats(), x + 2 * i);
+          const Vector high = hn::LoadU(Floats(), x + 2 * i + kLanes);
+          hn::StoreU(Bf16Pairs::round(low, high), Words(), to + i);
         }
       }
     }
@@ -162,7 +152,7 @@ template <class Product>
 void pack_bf16_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                     const float* const* rows, int32_t* packed) {
   if constexpr (Product::kRowsInSteps) {
-    pack_bf16_steps(layout, tile, columns, rows, packed);
+    pack_bf16_steps<typename Product::Bf16Pairs>(layout, tile, columns, rows, packed);
   } else {
     pack_bf16_quads(layout, tile, columns, rows, packed);
   }

@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 #include "cpu/amx_bf16_matmul-inl.h"
 #include "cpu/amx_int8_matmul-inl.h"
+#include "cpu/attention-inl.h"
 #include "cpu/low_bit_matmul-inl.h"
 #include "cpu/pack_rows-inl.h"
 // clang-format on
@@ -57,6 +58,7 @@ const Kernels* emulated() {
     kernels.pack_bf16_tile = pack_bf16_tile<EmulatedBf16Product>;
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
     kernels.multiply_floats = multiply_floats_emulated;
+    kernels.attend_bf16 = attend<AmxAttention<EmulatedBf16Product>>;
     kernels.multiply_int8 = multiply_by<EmulatedProduct>;
     kernels.multiply_int6 = multiply_low_bit<Int6Codes, EmulatedProduct>;
     kernels.multiply_int4 = multiply_int4_emulated;
