@@ -5,11 +5,6 @@
 // sum. Other instructions add in another order. AMX is therefore used for every number of rows,
 // even for one, so that a row's result does not depend on its neighbours. The weights are already
 // in its layout: row i of a tile is word i of 16 columns.
-//
-// Measured on an Intel CPU of 2024 (one core): TDPBF16PS takes 16 cycles for 16 rows. With both
-// operands in the second-level cache it reaches half of that speed, which the cache's bandwidth
-// allows and which is seven times that of fp32. Blocks of K or of columns that stay in the
-// first-level cache, prefetching, and tiles of 48 rows changed the speed by less than a tenth.
 
 #if defined(NEURONMM_CPU_AMX_BF16_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_BF16_MATMUL_INL_H_
@@ -18,6 +13,7 @@
 #define NEURONMM_CPU_AMX_BF16_MATMUL_INL_H_
 #endif
 
+#include "cpu/amx_pieces-inl.h"
 #include "cpu/amx_tiles-inl.h"
 #include "cpu/bf16_pairs-inl.h"
 #include "cpu/matmul-inl.h"
@@ -28,24 +24,28 @@ namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
 template <class Tiles, class PairsOfFloats = PortableBf16Pairs>
-class AmxBf16Product : public InPlace {
+class AmxBf16Product {
  public:
   using Bf16Pairs = PairsOfFloats;
   static constexpr bool kRowsInSteps = true;  // the layout of rows, see packed_rows.h
   static constexpr int64_t kMostRows = kMaxTileRows;
 
-  void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count, const Panels& w,
-                const Sums& sums) {
-    const int64_t rows = a.tile_rows(t);
-    configure(rows);
-    for (int64_t panel = 0; panel < w.count; ++panel) {
-      multiply_panel(rows,
-                     {.a = a.words + a.bf16_offset(t, first_k, count),
-                      .w = reinterpret_cast<const int32_t*>(w.words) + panel * w.panel_words,
-                      .steps = bf16_words(count) / kStepWords},
-                     {sums.init == nullptr ? nullptr : sums.init + panel * kPanel, sums.init_stride,
-                      sums.y + panel * kPanel, sums.y_stride});
-    }
+  static constexpr bool kInPieces = true;
+  static constexpr int64_t kPieceDepth = 256;  // 16 KiB of a panel
+
+  void begin(const PackedRows& a, const Piece& piece) {
+    block_ = piece.first_k / a.k_block * a.k_block;
+    depth_ = std::min(a.k_block, a.k - block_);
+  }
+  void end() {}
+  void multiply(const PackedRows& a, const TileOfRows& tile, const Piece& piece, const Sums& sums) {
+    configure(tile.count);
+    multiply_panel(tile.count,
+                   {.a = a.words + a.bf16_offset(tile, block_, depth_) +
+                         (piece.first_k - block_) / 2 * tile.count,
+                    .w = reinterpret_cast<const int32_t*>(piece.words),
+                    .steps = bf16_words(piece.count) / kStepWords},
+                   sums);
   }
 
   // The rows of a tile and a panel, both in steps of 32 k.
@@ -115,6 +115,7 @@ class AmxBf16Product : public InPlace {
     Tiles::template store<kTile + 1>(to + kHalfPanel, sums.y_stride * kFloatBytes);
   }
 
+  int64_t block_ = 0, depth_ = 0;  // the block of K that has the piece
   Registers tiles_;
 };
 

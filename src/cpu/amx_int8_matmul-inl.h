@@ -1,5 +1,6 @@
-// Products with int8 weights by Intel AMX, for one instruction set (see kernels.h, amx_tiles-inl.h,
-// packed_rows.h). Highway includes this file once per target.
+// Products of few rows with int8 weights by Intel AMX, for one instruction set (see kernels.h,
+// amx_tiles-inl.h, packed_rows.h). Many rows take amx_bytes-inl.h. Highway includes this file once
+// per target.
 //
 // Only the int32 sums of groups are computed in another way than in int8_matmul-inl.h: up to 32
 // rows of 128 bytes are multiplied with a panel in two steps of 64. The sums are exact. They pass
@@ -7,8 +8,7 @@
 // instructions.
 //
 // Measured on an Intel CPU of 2024 (one core, in cache; docs/measurements/cpu_speed.md): this
-// product is 2.5 times as fast as VNNI's. It reaches two thirds of the speed of the tile products
-// alone. The rest of the time goes to vector instructions that scale a group's sums. They run
+// product is 2.5 times as fast as VNNI's. The vector instructions that scale a group's sums run
 // between the tile products of the next group, which is a tenth faster than after them. Tiles of 12
 // rows, whose sums stay in registers, are slower.
 
@@ -21,6 +21,7 @@
 
 #include <type_traits>
 
+#include "cpu/amx_bytes-inl.h"
 #include "cpu/amx_tiles-inl.h"
 #include "cpu/int8_matmul-inl.h"
 #include "cpu/low_bit_codes-inl.h"
@@ -76,6 +77,13 @@ class AmxInt8Product : public InPlace {
   template <class Codes>
   using OfCodes = AmxInt8Product<Tiles, Instruction, CodesExpandedAhead<Codes>>;
   static constexpr int64_t kMostRows = kMaxTileRows;
+
+  static constexpr bool kInPieces = true;
+  template <class Source>
+  using Pieces = AmxBytes<Tiles, Source>;
+  static bool takes_pieces(const PackedRows& a) {
+    return a.tiles >= kTilesOfPieces && takes_rows(a.tile_rows(a.tiles - 1));
+  }
 
   // Returns whether tiles of this height are multiplied by AMX. For lower tiles memory is the
   // limit.
@@ -244,6 +252,19 @@ class AmxInt8Product : public InPlace {
 
   Registers tiles_;
 };
+
+// Computes a part of a product with weights of 8 bits.
+template <class ByteProduct>
+void multiply_bytes(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                    const float* bias, MutableMatrixView y) {
+  if constexpr (ByteProduct::kInPieces) {
+    if (ByteProduct::takes_pieces(a)) {
+      using Pieces = typename ByteProduct::template Pieces<SignedStoredBytes>;
+      return multiply_in_pieces<Pieces>(a, w, part, bias, y);
+    }
+  }
+  multiply_part<ByteProduct>(a, w, part, bias, y);
+}
 
 // Calls use(std::type_identity<Product>()) with the product of int8 rows of a table of kernels. How
 // words of bytes are multiplied is decided when a table is made, and not at every call.

@@ -42,6 +42,11 @@ struct AmxTiles {
   static HWY_INLINE void dot_bytes() {
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
   }
+  // C += A · B, with signed bytes in both.
+  template <int kC, int kA, int kB>
+  static HWY_INLINE void dot_signed_bytes() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  }
   // C += A · B, with pairs of bf16.
   template <int kC, int kA, int kB>
   static HWY_INLINE void dot_bf16() {

@@ -28,7 +28,7 @@ class Buffer {
   // Returns memory for at least `count` elements. If more memory is needed than before, the old
   // elements are lost.
   T* reserve(int64_t count) {
-    if (count > capacity_) allocate(count, Pages::kDefault);
+    if (count > capacity_) allocate(count, Pages::kHuge);
     return data();
   }
 
@@ -38,7 +38,9 @@ class Buffer {
   static constexpr size_t kHugePage = size_t{2} << 20;  // x86-64 and arm64 with 4 KiB pages
 
   // Memory that is read completely for every token benefits from huge pages, which cause fewer TLB
-  // misses. A huge page at the end that is only partly used would waste memory.
+  // misses. So do activations, whose rows are far apart: measured on a virtual machine with AMX,
+  // products of 512 rows take up to a third less time. A huge page at the end that is only partly
+  // used would waste memory.
   void allocate(int64_t count, Pages pages) {
     const size_t wanted = static_cast<size_t>(count) * sizeof(T);
     const bool huge = pages == Pages::kHuge && wanted >= kHugePage;

@@ -33,6 +33,8 @@ void multiply_floats(const PackedRows& a, const PackedMatrix& w, const ProductPa
                      const float* bias, MutableMatrixView y) {
   if (w.type() == WeightType::kFp32) {
     multiply_part<FloatProduct<Fp32Dot>>(a, w, part, bias, y);
+  } else if constexpr (Bf16Product::kInPieces) {
+    multiply_in_pieces<Bf16Product>(a, w, part, bias, y);
   } else {
     multiply_part<Bf16Product>(a, w, part, bias, y);
   }

@@ -26,10 +26,7 @@ template <class ByteProduct>
 void set_products(Kernels& kernels) {
   kernels.int8_tile_rows = ByteProduct::kMostRows;
   kernels.quantize_tile = quantize_tile<ByteProduct>;
-  kernels.multiply_int8 = [](const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
-                             const float* bias, MutableMatrixView y) {
-    multiply_part<ByteProduct>(a, w, part, bias, y);
-  };
+  kernels.multiply_int8 = multiply_bytes<ByteProduct>;
 }
 
 void set_int8(Kernels& kernels) {

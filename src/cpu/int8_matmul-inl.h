@@ -317,6 +317,8 @@ struct Int8Product : InPlace {
   // Returns whether the groups of tiles of this height lie row by row (see packed_rows.h).
   static constexpr bool takes_rows(int64_t /*tile_rows*/) { return false; }
   static constexpr int64_t kMostRefusedRows = kTileRows;  // The height of tiles that it refuses.
+  static constexpr bool kInPieces = false;                // see amx_pieces-inl.h
+  static bool takes_pieces(const PackedRows& /*a*/) { return false; }
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {
     const int64_t rows = a.tile_rows(t);

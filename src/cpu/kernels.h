@@ -4,6 +4,7 @@
 // made and uses no other, so that everything it does runs on one instruction set. The callers split
 // work over threads.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/tensor.h"
@@ -38,11 +39,16 @@ struct AttentionBlock {
   AttentionSums sums;  // the results
 };
 
-// A part of a product: some tiles of rows and some panels of columns.
+// A part of a product: some tiles of rows and some panels of columns, and of K all or some blocks.
 struct ProductPart {
   int64_t first_tile = 0, tiles = 0;
   int64_t first_panel = 0, panels = 0;
   bool add_to_y = false;  // The sums begin with y instead of the bias or 0.
+  // A multiple of PackedRows::k_block. Later parts add to y.
+  int64_t first_k = 0;
+  int64_t most_k = 0;  // of K, or 0 for all from first_k on
+
+  int64_t end_k(int64_t k) const { return most_k == 0 ? k : std::min(k, first_k + most_k); }
 };
 
 // No instruction set has registers for a higher tile (AMX's is two tiles of 16 rows).

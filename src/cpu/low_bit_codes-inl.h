@@ -212,13 +212,16 @@ struct Int6Codes {
   }
 };
 
-// Stores the columns of both halves of two lines. `line_words` and `half_words` are the distances
-// between lines and between halves.
+// Stores the columns of both halves of two lines, with the bits of kFlip flipped. `line_words` and
+// `half_words` are the distances between lines and between halves.
+template <int32_t kFlip = 0>
 HWY_INLINE void store_lines(const WordVector (&w)[2][2], int64_t line_words, int64_t half_words,
                             int32_t* to) {
   for (int line = 0; line < 2; ++line) {
     for (int half = 0; half < 2; ++half) {
-      hn::StoreU(w[line][half], Words(), to + line * line_words + half * half_words);
+      WordVector word = w[line][half];
+      if constexpr (kFlip != 0) word = hn::Xor(word, hn::Set(Words(), kFlip));
+      hn::StoreU(word, Words(), to + line * line_words + half * half_words);
     }
   }
 }
@@ -227,8 +230,9 @@ constexpr int64_t lines_of(int64_t rows) {
   return (rows + LowBitLayout::kRows - 1) / LowBitLayout::kRows * 2;
 }
 
-// Expands lines [first, end) of a group to the bytes of an int8 panel.
-template <class Codes>
+// Expands lines [first, end) of a group to the bytes of an int8 panel, with the bits of kFlip
+// flipped.
+template <class Codes, int32_t kFlip = 0>
 HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, int64_t end,
                              int32_t* HWY_RESTRICT to) {
   for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
@@ -241,7 +245,7 @@ HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, i
         WordVector w[2][2];
         codes.template expand<0>(lines, column, w[0]);
         codes.template expand<1>(lines, column, w[1]);
-        store_lines(w, kPanel, kHalfPanel, to + i * kPanel + column);
+        store_lines<kFlip>(w, kPanel, kHalfPanel, to + i * kPanel + column);
       }
     }
   }

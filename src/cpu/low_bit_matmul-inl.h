@@ -202,6 +202,12 @@ void multiply_low_bit(const PackedRows& a, const PackedMatrix& w, const ProductP
     using Product = LowBitProduct<Codes, Dot, ByteProduct::kMostRefusedRows>;
     return multiply_part<Product>(a, w, part, bias, y);
   }
+  if constexpr (ByteProduct::kInPieces) {
+    if (ByteProduct::takes_pieces(a)) {
+      using Pieces = typename ByteProduct::template Pieces<SignedCodes<Codes>>;
+      return multiply_in_pieces<Pieces>(a, w, part, bias, y);
+    }
+  }
   if constexpr (ByteProduct::takes_rows(kTileRows)) {
     const int64_t last = part.first_tile + part.tiles - 1;
     if (part.tiles <= kTilesAhead && ByteProduct::takes_rows(a.tile_rows(last))) {

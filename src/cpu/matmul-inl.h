@@ -354,6 +354,7 @@ template <class Dot>
 struct FloatProduct : InPlace {
   using Word = typename Dot::Word;
   static constexpr bool kRowsInSteps = false;  // the layout of rows, see packed_rows.h
+  static constexpr bool kInPieces = false;     // see amx_pieces-inl.h
   static constexpr int64_t kMostRows = kTileRows;
   // Multiplies tile t of A with these panels, for k in [first_k, first_k + count), which is one
   // block of A.
@@ -406,8 +407,9 @@ void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart
   const int64_t whole = std::min(part.panels, w.n() / kPanel - part.first_panel);
   const int64_t ragged = whole * kPanel;
   if (bias != nullptr) bias += part.first_panel * kPanel;
-  for (int64_t first_k = 0; first_k < a.k; first_k += a.k_block) {
-    const int64_t count = std::min(a.k_block, a.k - first_k);
+  const int64_t end_k = part.end_k(a.k);
+  for (int64_t first_k = part.first_k; first_k < end_k; first_k += a.k_block) {
+    const int64_t count = std::min(a.k_block, end_k - first_k);
     const Panels block = product.block(w, part, first_k, count);
     for (int64_t t = part.first_tile; t < part.first_tile + part.tiles; ++t) {
       float* const row = y.row(a.first_row(t) - a.first_row(part.first_tile));

@@ -10,8 +10,11 @@ namespace {
 // Returns how much of K is multiplied before the next tile of rows. The part of the weights that a
 // thread reads again must stay in its second-level cache. For 4 panels it takes 260 KiB in int8, to
 // which int6 and int4 are expanded, or 512 KiB in bf16 and fp32. Longer blocks would pass over Y
-// less often.
-int64_t k_block(WeightType weights) { return weights == WeightType::kFp32 ? 1024 : 2048; }
+// less often. With AMX the rows stay there instead: 256 of them take 1 MiB.
+int64_t k_block(const Kernels& kernels, WeightType weights) {
+  if (weights == WeightType::kFp32) return 1024;
+  return kernels.amx && rows_for(weights) == WeightType::kInt8 ? 4096 : 2048;
+}
 constexpr int64_t kGroupPanels = 4;
 
 // Returns how many panels a task takes. The groups are smaller if few groups would leave a thread
@@ -43,15 +46,19 @@ std::pair<int64_t, int64_t> tiles_of_share(const PackedRows& a, int64_t share, i
 }
 
 // The steps in which silu(gate) * up is made, a few tiles of rows at a time. With 96 rows the sums
-// take 96 KiB and stay in the second-level cache together with the panels of weights. If gate, up
-// and hidden have different tiles, all rows are one step.
+// take 96 KiB and stay in the second-level cache together with the panels of weights. With AMX each
+// piece of weights is prepared once for all rows of a step, so a step takes them all. CPUs with AMX
+// have 2 MiB of that cache. If gate, up and hidden have different tiles, all rows are one step.
 class RowSteps {
  public:
-  RowSteps(const PackedRows& gate, const PackedRows& up, const PackedRows& hidden)
+  RowSteps(const Kernels& kernels, const PackedRows& gate, const PackedRows& up,
+           const PackedRows& hidden)
       : alike_(cut_alike(gate, up) && cut_alike(up, hidden)),
         shares_(alike_ ? row_shares(up.rows) : 1),
-        tiles_(alike_ ? kRowsAtOnce / up.highest_tile() : up.tiles),
-        rows_(alike_ ? kRowsAtOnce : up.rows) {}
+        rows_(!alike_       ? up.rows
+              : kernels.amx ? kRowBlock
+                            : kRowsAtOnce),
+        tiles_(alike_ ? rows_ / up.highest_tile() : up.tiles) {}
 
   int64_t shares() const { return shares_; }
   int64_t tiles() const { return tiles_; }  // the largest number of tiles of a step
@@ -72,7 +79,7 @@ class RowSteps {
   }
 
   bool alike_;
-  int64_t shares_, tiles_, rows_;
+  int64_t shares_, rows_, tiles_;
 };
 
 constexpr int64_t kGroupColumns = kGroupPanels * kPanel;
@@ -83,7 +90,7 @@ static_assert(kGroupColumns % kQuantGroup == 0, "a thread quantizes whole groups
 RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights,
                      Buffer<float>& storage)
     : kernels_(kernels),
-      rows_{.rows = rows, .k = k, .k_block = k_block(weights)},
+      rows_{.rows = rows, .k = k, .k_block = k_block(kernels, weights)},
       int8_(rows_for(weights) == WeightType::kInt8),
       bf16_(weights == WeightType::kBf16 && kernels.dot_products == DotProducts::kInt8AndBf16) {
   const int64_t most = int8_   ? kernels.int8_tile_rows
@@ -138,16 +145,15 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
   return a;
 }
 
-// For each share of the rows, the panels of all products are numbered consecutively in groups, so
-// that one loop covers them all. A group belongs to one product, so each product's last group may
-// be smaller.
-void multiply(const Kernels& kernels, std::span<const Product> products) {
+// Computes one block of K of products, or all of it. For each share of the rows, the panels of all
+// products are numbered consecutively in groups, so that one loop covers them all. A group belongs
+// to one product, so each product's last group may be smaller.
+void multiply_block(const Kernels& kernels, std::span<const Product> products, int64_t shares,
+                    int64_t first_k, int64_t most_k) {
   int64_t panels = 0, work = 0;
-  int64_t shares = num_threads();
   for (const Product& p : products) {
     panels += p.w->panels();
     work += multiply_adds(p);
-    shares = std::min(shares, row_shares(p.a.rows));
   }
   const int64_t group = group_panels(panels * shares);
   int64_t groups = 0;
@@ -163,15 +169,59 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
     const int64_t column = first * kPanel;
     const MutableMatrixView y(p->y.row(row) + column, rows,
                               std::min(count * kPanel, p->y.columns - column), p->y.stride);
-    kernels.multiply(p->a, *p->w, {tile, end - tile, first, count, p->add_to_y}, p->bias, y);
+    kernels.multiply(p->a, *p->w,
+                     {.first_tile = tile,
+                      .tiles = end - tile,
+                      .first_panel = first,
+                      .panels = count,
+                      .add_to_y = p->add_to_y || first_k > 0,
+                      .first_k = first_k,
+                      .most_k = most_k},
+                     first_k == 0 ? p->bias : nullptr, y);
   });
 }
+
+// With AMX and many rows, one block of K after the other is multiplied with all panels, so that the
+// rows of a block stay in the second-level cache.
+void multiply(const Kernels& kernels, std::span<const Product> products) {
+  if (products.empty()) return;
+  int64_t shares = num_threads();
+  for (const Product& p : products) shares = std::min(shares, row_shares(p.a.rows));
+  const PackedRows& a = products.front().a;
+  const bool alike = std::ranges::all_of(
+      products, [&](const Product& p) { return p.a.k == a.k && p.a.k_block == a.k_block; });
+  constexpr int64_t kManyRows = 64;
+  if (!kernels.amx || a.rows < kManyRows || a.k <= a.k_block || !alike) {
+    return multiply_block(kernels, products, shares, 0, 0);
+  }
+  for (int64_t first_k = 0; first_k < a.k; first_k += a.k_block) {
+    multiply_block(kernels, products, shares, first_k, a.k_block);
+  }
+}
+
+namespace {
+
+// Packs silu(gates) * ups, one tile of rows after the other, while it is in the first-level cache.
+void pack_gated(const Kernels& kernels, MutableMatrixView gates, MutableMatrixView ups,
+                const ProductPart& part, int64_t column, const RowPacker& hidden) {
+  int64_t first = 0;
+  for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
+    const int64_t rows = hidden.rows().tile_rows(tile);
+    for (int64_t i = first; i < first + rows; ++i) {
+      kernels.silu_multiply(gates.row(i), ups.row(i), ups.columns);
+    }
+    hidden.pack(tile, 1, column, ups.row_range(first, rows));
+    first += rows;
+  }
+}
+
+}  // namespace
 
 void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up,
                       Buffer<float>& scratch, const RowPacker& hidden) {
   const PackedRows& a = up.a;
   const int64_t n = up.w->n(), panels = up.w->panels();
-  const RowSteps steps(gate.a, a, hidden.rows());
+  const RowSteps steps(kernels, gate.a, a, hidden.rows());
   // Hidden columns are quantized in groups of 128 with a scale each, and two threads must not share
   // a group.
   const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels * steps.shares());
@@ -193,9 +243,8 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
       const MutableMatrixView ups(own + own_sums, rows, columns, kGroupColumns);
       kernels.multiply(gate.a, *gate.w, steps.of(gate.a, tile, end, part), gate.bias, gates);
       kernels.multiply(up.a, *up.w, of_up, up.bias, ups);
-      for (int64_t i = 0; i < rows; ++i) kernels.silu_multiply(gates.row(i), ups.row(i), columns);
       const ProductPart packed = steps.of(hidden.rows(), tile, end, part);
-      hidden.pack(packed.first_tile, packed.tiles, column, ups);
+      pack_gated(kernels, gates, ups, packed, column, hidden);
     }
   });
 }

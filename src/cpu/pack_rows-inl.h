@@ -243,7 +243,7 @@ inline void quantization_rest(const float* x, int64_t count, float* rest) {
 // is a long chain of dependent instructions, and the chains of several rows overlap.
 template <bool kWhole>
 void quantize_rows(const float* const* rows, int64_t height, int64_t first, int64_t count,
-                   int32_t* group, int8_t* bytes) {
+                   bool only_scales, int32_t* group, int8_t* bytes) {
   float largest[kMaxTileRows];
   for (int64_t r = 0; r < height; ++r) {
     largest[r] = largest_of_group<kWhole>(rows[r] + first, count);
@@ -253,6 +253,7 @@ void quantize_rows(const float* const* rows, int64_t height, int64_t first, int6
     quantize_group<kWhole>(rows[r] + first, count, largest[r], row);
     const float scale = largest[r] / kLargestByte;
     hwy::CopyBytes<sizeof(float)>(&scale, group + r);
+    if (only_scales) continue;
     // Weights are packed as w + 128, and the sum over k of (w + 128) x = sum of w x + 128 sum of x.
     group[height + r] = -128 * sum_group(row, height, group + 2 * height + r);
   }
@@ -281,6 +282,7 @@ void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& co
   HWY_ALIGN int32_t bytes[kTileRows * kRowWords];
   const int64_t height = layout.tile_rows(tile);
   const bool rows_as_they_are = Product::takes_rows(height);
+  const bool only_scales = Product::takes_pieces(layout);
   for (int64_t first = 0; first < columns.count; first += kQuantGroup) {
     const int64_t count = std::min(kQuantGroup, columns.count - first), k = columns.first + first;
     const int64_t words = int8_words(count);
@@ -289,9 +291,9 @@ void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& co
     auto* const to = reinterpret_cast<int8_t*>(
         rows_as_they_are ? packed + layout.int8_bytes_offset(tile, k) : bytes);
     if (count == kQuantGroup) {
-      quantize_rows<true>(rows, height, first, count, group, to);
+      quantize_rows<true>(rows, height, first, count, only_scales, group, to);
     } else {
-      quantize_rows<false>(rows, height, first, count, group, to);
+      quantize_rows<false>(rows, height, first, count, only_scales, group, to);
     }
     if (rows_as_they_are) continue;
     for (int64_t r = 0; r < height; r += kQuad) {

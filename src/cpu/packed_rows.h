@@ -20,7 +20,8 @@
 //         sum over the first 16 of the columns from 32 i on in its low half, and over the next 16
 //         in its high half. If AMX multiplies, a tile of more than half of `Kernels::tile_rows`
 //         rows holds the bytes of all its groups, each as rows of 128, and then the scales,
-//         corrections and sums of all groups.
+//         corrections and sums of all groups. With kTilesOfPieces tiles or more, only the scales
+//         are written, because weights are then multiplied as signed bytes (amx_bytes-inl.h).
 
 #include <algorithm>
 #include <cstdint>
@@ -50,8 +51,17 @@ constexpr int64_t bf16_words(int64_t columns) {
   return (columns + 2 * kBf16StepWords - 1) / (2 * kBf16StepWords) * kBf16StepWords;
 }
 
+// With AMX, from this many tiles on, rows pass over pieces of weights (amx_pieces-inl.h). With
+// fewer tiles, copying a piece costs more than it gains.
+inline constexpr int64_t kTilesOfPieces = 3;
+
 struct ColumnRange {
   int64_t first = 0, count = 0;
+};
+
+// The rows of a tile.
+struct TileOfRows {
+  int64_t first, count;
 };
 
 // Packed rows and their layout.
@@ -69,6 +79,7 @@ struct PackedRows {
     return std::min(rows, (rows + unit - 1) / unit * tile / tiles * unit);
   }
   int64_t tile_rows(int64_t tile) const { return first_row(tile + 1) - first_row(tile); }
+  TileOfRows tile(int64_t tile) const { return {first_row(tile), tile_rows(tile)}; }
   int64_t highest_tile() const { return ((rows + unit - 1) / unit + tiles - 1) / tiles * unit; }
 
   // Returns where the tile's rows for k in [first_k, first_k + count), which is one block of K,
@@ -78,7 +89,10 @@ struct PackedRows {
   }
   // Returns the same in `words` for bf16. k_block is a multiple of 32.
   int64_t bf16_offset(int64_t tile, int64_t first_k, int64_t count) const {
-    return first_k / 2 * rows + first_row(tile) * bf16_words(count);
+    return bf16_offset(this->tile(tile), first_k, count);
+  }
+  int64_t bf16_offset(const TileOfRows& tile, int64_t first_k, int64_t count) const {
+    return first_k / 2 * rows + tile.first * bf16_words(count);
   }
   // Returns where the tile's rows for the group that starts at first_k start in `words` for int8.
   int64_t int8_offset(int64_t tile, int64_t first_k) const {
@@ -89,12 +103,18 @@ struct PackedRows {
   // the headers of all groups. These functions return where those of the group that starts at
   // first_k are.
   int64_t int8_bytes_offset(int64_t tile, int64_t first_k) const {
-    return first_row(tile) * int8_row_words() + first_k / kWordBytes * tile_rows(tile);
+    return int8_bytes_offset(this->tile(tile), first_k);
+  }
+  int64_t int8_bytes_offset(const TileOfRows& tile, int64_t first_k) const {
+    return tile.first * int8_row_words() + first_k / kWordBytes * tile.count;
   }
   int64_t int8_header_offset(int64_t tile, int64_t first_k) const {
+    return int8_header_offset(this->tile(tile), first_k);
+  }
+  int64_t int8_header_offset(const TileOfRows& tile, int64_t first_k) const {
     const int64_t groups = (k + kQuantGroup - 1) / kQuantGroup;
     return int8_bytes_offset(tile, groups * kQuantGroup) +
-           first_k / kQuantGroup * kHeaderWords * tile_rows(tile);
+           first_k / kQuantGroup * kHeaderWords * tile.count;
   }
   int64_t bf16_row_words() const { return bf16_words(k); }
   int64_t int8_row_words() const {  // every group takes the space of a whole one

@@ -58,8 +58,7 @@ struct VisibleScores {
     const auto position = hn::Iota(words, static_cast<int32_t>(i));
     const auto before_first = hn::Set(words, static_cast<int32_t>(visible.first - 1));
     const auto end = hn::Set(words, static_cast<int32_t>(visible.last));
-    return hn::RebindMask(Floats(),
-                          hn::And(hn::Gt(position, before_first), hn::Gt(end, position)));
+    return hn::RebindMask(Floats(), hn::And(hn::Gt(position, before_first), hn::Gt(end, position)));
   }
   HWY_INLINE Vector load(int64_t i) const {
     const Vector score = hn::LoadU(Floats(), scores + i);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/scratch_matrix.h"
 #include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
@@ -121,7 +122,7 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
 void DecoderLayer::forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                            ops::Batch batch, MlpObserver* observer) const {
   attention_half(hidden, rotary, batch);
-  Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
+  const ScratchMatrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
   mlp_->apply(normed.view(), output.view());
@@ -133,7 +134,7 @@ void DecoderLayer::forward(MutableMatrixView hidden, const ops::RotaryEmbedding&
 // Compression runs this half without the MLP, which it replaces.
 void DecoderLayer::attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                                   ops::Batch batch) const {
-  Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
+  const ScratchMatrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
   backend_.rms_norm(hidden, input_norm_, static_cast<float>(config_.rms_norm_eps), normed.view());
   attention_->apply(normed.view(), rotary, index_, batch, output.view());
   backend_.add(output.view(), hidden);
@@ -280,7 +281,7 @@ Predictions Transformer::compute(std::span<const SequenceTokens> batch,
     rows.push_back({&cache, count});
     total += count;
   }
-  Matrix hidden(total, config_->hidden_size);
+  const ScratchMatrix hidden(total, config_->hidden_size);
   int64_t first = 0;
   for (const SequenceTokens& sequence : batch) {
     const int64_t count = std::ssize(sequence.tokens);

@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include "base/scratch_matrix.h"
 #include "ops/backend.h"
 
 namespace neuronmm::ops {
@@ -30,8 +31,8 @@ class ComposedAttention : public Attention {
   void apply(ConstMatrixView x, const RotaryEmbedding& rotary, int64_t layer, Batch batch,
              MutableMatrixView y) const override {
     const int64_t head_dim = shape_.head_dim;
-    Matrix q(x.rows, shape_.num_attention_heads * head_dim);
-    Matrix k(x.rows, shape_.num_key_value_heads * head_dim), v(x.rows, k.columns());
+    const ScratchMatrix q(x.rows, shape_.num_attention_heads * head_dim);
+    const ScratchMatrix k(x.rows, shape_.num_key_value_heads * head_dim), v(x.rows, k.columns());
     const Linear* const projections[] = {q_.get(), k_.get(), v_.get()};
     const MutableMatrixView projected[] = {q.view(), k.view(), v.view()};
     backend_.apply_together(projections, x, projected);
@@ -41,14 +42,14 @@ class ComposedAttention : public Attention {
     const std::vector<int64_t> positions = positions_of(batch);
     backend_.rope(q.view(), head_dim, positions, rotary);
     backend_.rope(k.view(), head_dim, positions, rotary);
-    Matrix mixed(x.rows, q.columns());
+    const ScratchMatrix mixed(x.rows, q.columns());
     backend_.attention(shape_, layer, q.view(), k.view(), v.view(), batch, mixed.view());
     o_->apply(mixed.view(), y);
   }
 
  private:
   // Normalizes every head of every row separately. Does nothing without gains.
-  void norm_heads(Matrix& x, const std::vector<float>& gains) const {
+  void norm_heads(const ScratchMatrix& x, const std::vector<float>& gains) const {
     if (gains.empty()) return;
     const int64_t heads = x.columns() / shape_.head_dim;
     const MutableMatrixView rows(x.data(), x.rows() * heads, shape_.head_dim);

@@ -25,16 +25,10 @@ namespace HWY_NAMESPACE {
 using EmulatedProduct = AmxInt8Product<EmulatedTiles, WidenedByteDot>;
 using EmulatedBf16Product = AmxBf16Product<EmulatedTiles>;
 
-template <class Product>
-void multiply_by(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
-                 const float* bias, MutableMatrixView y) {
-  multiply_part<Product>(a, w, part, bias, y);
-}
-
 void multiply_floats_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                               const float* bias, MutableMatrixView y) {
   if (w.type() == WeightType::kFp32) return current_kernels().multiply(a, w, part, bias, y);
-  multiply_by<EmulatedBf16Product>(a, w, part, bias, y);
+  multiply_in_pieces<EmulatedBf16Product>(a, w, part, bias, y);
 }
 
 void multiply_int4_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
@@ -59,7 +53,7 @@ const Kernels* emulated() {
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
     kernels.multiply_floats = multiply_floats_emulated;
     kernels.attend_bf16 = attend<AmxAttention<EmulatedBf16Product>>;
-    kernels.multiply_int8 = multiply_by<EmulatedProduct>;
+    kernels.multiply_int8 = multiply_bytes<EmulatedProduct>;
     kernels.multiply_int6 = multiply_low_bit<Int6Codes, EmulatedProduct>;
     kernels.multiply_int4 = multiply_int4_emulated;
     return kernels;

@@ -1,7 +1,8 @@
 #pragma once
 // The instructions of cpu/amx_tiles-inl.h in plain C++, one method each. They were written from the
 // operations in Intel's Software Developer's Manual, volume 2 (LDTILECFG, TILELOADD, TILESTORED,
-// TILEZERO, TILERELEASE, TDPBSUD, TDPBF16PS). Where the CPU would fault, an NMM_CHECK fails.
+// TILEZERO, TILERELEASE, TDPBSUD, TDPBSSD,
+// TDPBF16PS). Where the CPU would fault, an NMM_CHECK fails.
 
 #include <array>
 #include <bit>
@@ -79,6 +80,17 @@ class EmulatedTiles {
       const auto& tiles = state().tiles;
       for (size_t k = 0; k < row_bytes; ++k) {
         sum += static_cast<int8_t>(tiles[kA][m][k]) * tiles[kB][k / 4][n + k % 4];
+      }
+    });
+  }
+  // TDPBSSD C, A, B.
+  template <int kC, int kA, int kB>
+  static void dot_signed_bytes() {
+    for_each_sum<int32_t, kC, kA, kB>([](int32_t& sum, size_t row_bytes, size_t m, size_t n) {
+      const auto& tiles = state().tiles;
+      for (size_t k = 0; k < row_bytes; ++k) {
+        sum +=
+            static_cast<int8_t>(tiles[kA][m][k]) * static_cast<int8_t>(tiles[kB][k / 4][n + k % 4]);
       }
     });
   }

@@ -1,0 +1,214 @@
+// Products of many rows with weights of 8, 6 and 4 bits by Intel AMX, for one instruction set (see
+// kernels.h, amx_pieces-inl.h, packed_rows.h). Highway includes this file once per target.
+//
+// A piece of weights is copied as signed bytes, so that the sums of a group need no correction. The
+// sums are the same integers as those of all other instructions. They leave the tiles through
+// memory, because no instruction moves a tile to vectors, and are scaled and added to the fp32 sums
+// in the same order. Results therefore have the same bits.
+//
+// The vector instructions that scale a group run between the tile products of the next group, which
+// may belong to the next tile of rows.
+
+#if defined(NEURONMM_CPU_AMX_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEURONMM_CPU_AMX_BYTES_INL_H_
+#undef NEURONMM_CPU_AMX_BYTES_INL_H_
+#else
+#define NEURONMM_CPU_AMX_BYTES_INL_H_
+#endif
+
+#include "cpu/amx_pieces-inl.h"
+#include "cpu/amx_tiles-inl.h"
+#include "cpu/int8_matmul-inl.h"
+#include "cpu/low_bit_codes-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::cpu {
+namespace HWY_NAMESPACE {
+
+// Packed weights hold bytes + 128; flipping the highest bit makes them signed.
+inline constexpr int32_t kHighestBits = static_cast<int32_t>(0x80808080);
+
+// How the lines of a group, 4 rows k of 32 columns each, become signed bytes.
+struct SignedStoredBytes {
+  static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
+  static HWY_INLINE void copy(const int32_t* HWY_RESTRICT group, int64_t rows,
+                              int32_t* HWY_RESTRICT to) {
+    const Words words;
+    const int64_t count = int8_words(rows) * kPanel;
+    for (int64_t i = 0; i < count; i += kLanes) {
+      const WordVector bytes = hn::LoadU(words, group + kScaleWords + i);
+      hn::StoreU(hn::Xor(bytes, hn::Set(words, kHighestBits)), words, to + i);
+    }
+  }
+};
+template <class Codes>
+struct SignedCodes {
+  static constexpr int64_t kWordsOfGroup = Codes::kWordsOfGroup;
+  static HWY_INLINE void copy(const int32_t* HWY_RESTRICT group, int64_t rows,
+                              int32_t* HWY_RESTRICT to) {
+    expand_lines<Codes, kHighestBits>(group, 0, lines_of(rows), to);
+  }
+};
+
+template <class Tiles, class Source>
+class AmxBytes {
+ public:
+  // Four groups. Their bytes take 16 KiB.
+  static constexpr int64_t kPieceDepth = 4 * kQuantGroup;
+
+  void begin(const PackedRows& /*a*/, const Piece& piece) {
+    const auto* group = reinterpret_cast<const int32_t*>(piece.words);
+    for (int64_t k = 0; k < piece.count; k += kQuantGroup) {
+      Source::copy(group, std::min(kQuantGroup, piece.count - k), bytes_ + k / kWordBytes * kPanel);
+      group += Source::kWordsOfGroup;
+    }
+  }
+
+  void multiply(const PackedRows& a, const TileOfRows& tile, const Piece& piece, const Sums& sums) {
+    tiles_.configure(tile.count);
+    if (tile.count > Registers::kRows) {
+      multiply_groups<true>(a, tile, piece, sums);
+    } else {
+      multiply_groups<false>(a, tile, piece, sums);
+    }
+  }
+
+  // Scales the last group.
+  void end() {
+    for (int slot = 0; slot < kSlots; ++slot) scale_slot(last_, slot);
+    last_.rows = 0;
+  }
+
+ private:
+  using Registers = PanelTiles<Tiles>;
+  static constexpr int64_t kStepWords = Registers::kStepWords;
+  static constexpr int64_t kProductBytes = kPanel * kWordBytes;
+  // A group's sums are scaled in as many slots as it has tile products, 4 rows each.
+  static constexpr int kSlots = 8;
+  static constexpr int64_t kSlotRows = kMaxTileRows / kSlots;
+  static_assert(kGroupWords == 2 * kStepWords);
+
+  // The int32 sums of a group, their scales, and the fp32 sums that they are added to.
+  struct Group {
+    const int32_t* products = nullptr;
+    const float* row_scales = nullptr;
+    const int32_t* scales = nullptr;  // of the columns
+    Sums sums = {};
+    int64_t rows = 0;
+  };
+
+  template <bool kBothHalves>
+  void multiply_groups(const PackedRows& a, const TileOfRows& tile, const Piece& piece, Sums sums) {
+    HWY_ALIGN static constexpr float kZeros[kPanel] = {};
+    if (sums.init == nullptr) {
+      sums.init = kZeros;
+      sums.init_stride = 0;
+    }
+    const int64_t rows = tile.count;
+    const auto* group = reinterpret_cast<const int32_t*>(piece.words);
+    const Sums after = {sums.y, sums.y_stride, sums.y, sums.y_stride};
+    for (int64_t k = 0; k < piece.count; k += kQuantGroup) {
+      const int64_t depth = std::min(kQuantGroup, piece.count - k), at = piece.first_k + k;
+      int32_t* const products = products_[turn_ ^= 1];
+      multiply_group<kBothHalves>(rows, depth, a.words + a.int8_bytes_offset(tile, at),
+                                  bytes_ + k / kWordBytes * kPanel, products);
+      last_ = {
+          .products = products,
+          .row_scales = reinterpret_cast<const float*>(a.words + a.int8_header_offset(tile, at)),
+          .scales = group,
+          .sums = sums,
+          .rows = rows};
+      sums = after;
+      group += Source::kWordsOfGroup;
+    }
+  }
+
+  // Sets `products` to a group of rows times the panel's bytes, and scales the group before it.
+  template <bool kBothHalves>
+  HWY_INLINE void multiply_group(int64_t rows, int64_t depth, const int32_t* a, const int32_t* w,
+                                 int32_t* products) const {
+    const int64_t upper = Registers::upper_rows(rows);
+    Tiles::template zero<0>();
+    Tiles::template zero<1>();
+    if constexpr (kBothHalves) {
+      Tiles::template zero<2>();
+      Tiles::template zero<3>();
+    }
+    add_step<kBothHalves, 0>(a, w, upper);
+    if (depth > kQuantGroup / 2) {
+      add_step<kBothHalves, 4>(a + kStepWords, w + kStepWords * kPanel, upper);
+    } else {
+      for (int slot = 4; slot < kSlots; ++slot) scale_slot(last_, slot);
+    }
+    Tiles::template store<0>(products, kProductBytes);
+    Tiles::template store<1>(products + kHalfPanel, kProductBytes);
+    if constexpr (kBothHalves) {
+      Tiles::template store<2>(products + upper * kPanel, kProductBytes);
+      Tiles::template store<3>(products + upper * kPanel + kHalfPanel, kProductBytes);
+    }
+  }
+
+  // Adds the products of 64 of the group's 128 k to the tiles of sums.
+  template <bool kBothHalves, int kSlot>
+  HWY_INLINE void add_step(const int32_t* a, const int32_t* w, int64_t upper) const {
+    constexpr int64_t kARow = kGroupWords * kWordBytes, kWordRow = kPanel * kWordBytes;
+    Tiles::template load<6>(w, kWordRow);
+    Tiles::template load<4>(a, kARow);
+    Tiles::template dot_signed_bytes<0, 4, 6>();
+    scale_slot(last_, kSlot);
+    Tiles::template load<7>(w + kHalfPanel, kWordRow);
+    Tiles::template dot_signed_bytes<1, 4, 7>();
+    scale_slot(last_, kSlot + 1);
+    if constexpr (kBothHalves) {
+      Tiles::template load<5>(a + upper * kGroupWords, kARow);
+      Tiles::template dot_signed_bytes<2, 5, 6>();
+    }
+    scale_slot(last_, kSlot + 2);
+    if constexpr (kBothHalves) Tiles::template dot_signed_bytes<3, 5, 7>();
+    scale_slot(last_, kSlot + 3);
+  }
+
+  // Adds the scaled products of one slot's rows to the sums; the last slot may have fewer rows.
+  static HWY_INLINE void scale_slot(const Group& group, int slot) {
+    const int64_t first = slot * kSlotRows;
+    if (first + kSlotRows <= group.rows) {
+      scale_rows<kSlotRows>(group, first, kSlotRows);
+    } else if (first < group.rows) {
+      scale_rows<0>(group, first, group.rows - first);
+    }
+  }
+  // Scales kRows rows, or `rows` of them if kRows is 0.
+  template <int64_t kRows>
+  static HWY_INLINE void scale_rows(const Group& group, int64_t first, int64_t rows) {
+    const Floats d;
+    Vector scales[kPanelVectors];
+    for (int64_t v = 0; v < kPanelVectors; ++v) scales[v] = load_scales(group.scales, v * kLanes);
+    const int32_t* products = group.products + first * kPanel;
+    const float* init = group.sums.init + first * group.sums.init_stride;
+    float* y = group.sums.y + first * group.sums.y_stride;
+    for (int64_t r = 0; r < (kRows > 0 ? kRows : rows); ++r) {
+      const Vector row_scale = hn::Set(d, group.row_scales[first + r]);
+      for (int64_t v = 0; v < kPanelVectors; ++v) {
+        const WordVector product = hn::Load(Words(), products + v * kLanes);
+        const Vector sum = hn::LoadU(d, init + v * kLanes);
+        hn::StoreU(add_scaled(sum, product, row_scale, scales[v]), d, y + v * kLanes);
+      }
+      products += kPanel;
+      init += group.sums.init_stride;
+      y += group.sums.y_stride;
+    }
+  }
+
+  HWY_ALIGN int32_t bytes_[kPieceDepth / kWordBytes * kPanel];
+  HWY_ALIGN int32_t products_[2][kMaxTileRows * kPanel];
+  int turn_ = 0;
+  Group last_;
+  Registers tiles_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // NEURONMM_CPU_AMX_BYTES_INL_H_
