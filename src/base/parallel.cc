@@ -6,12 +6,17 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
-#include <sched.h>
+#include "base/cpu_quota.h"
+#include "base/memory_domains.h"
 
 namespace neuronmm {
+
+constinit thread_local LoopRecorder* internal::loop_recorder = nullptr;
+
 namespace {
 
 // The limit of --threads; smaller than kLoop, whose low bits count threads.
@@ -118,6 +123,7 @@ class ThreadTeam {
   // Copies the loop, because it may be reused as soon as this thread has left.
   void take_iterations(int thread) {
     const Loop loop = loop_;
+    internal::follow_binding(thread);
     try {
       for (int offset = 0; offset < loop.threads; ++offset) {
         Share& share = shares_[static_cast<size_t>((thread + offset) % loop.threads)];
@@ -169,16 +175,18 @@ class ThreadTeam {
   std::exception_ptr exception_;  // thrown by an iteration of the loop
 };
 
-// Returns $OMP_NUM_THREADS, which people set for all programs, or the number of cores that this
-// process may use.
+// Returns $OMP_NUM_THREADS, which people set for all programs, or as many threads as can compute at
+// once. Too little memory to read the quota must not end a program here.
 int default_threads() {
   if (const char* given = std::getenv("OMP_NUM_THREADS")) {
     const int threads = std::atoi(given);
     if (threads > 0) return std::min(threads, kMaxThreads);
   }
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  try {
+    return std::min(threads_for_process(), kMaxThreads);
+  } catch (const std::bad_alloc&) {
+    return 1;
+  }
 }
 
 thread_local const std::atomic<bool>* stop_loops = nullptr;
@@ -201,9 +209,33 @@ StoppableLoops::~StoppableLoops() { stop_loops = nullptr; }
 UnstoppableLoops::UnstoppableLoops() : stop_(std::exchange(stop_loops, nullptr)) {}
 UnstoppableLoops::~UnstoppableLoops() { stop_loops = stop_; }
 
+RecordLoops::RecordLoops(LoopRecorder& recorder) { internal::loop_recorder = &recorder; }
+RecordLoops::~RecordLoops() { internal::loop_recorder = nullptr; }
+
+namespace {
+
+// Runs the iterations in the order of the threads that begin with them.
+void record_loop(int64_t count, internal::LoopBody body, const void* context,
+                 const LoopFacts& facts) {
+  LoopRecorder& recorder = *std::exchange(internal::loop_recorder, nullptr);
+  recorder.begin_loop(count, facts);
+  const int64_t threads = num_threads();
+  for (int64_t thread = 0; thread < threads; ++thread) {
+    for (int64_t i = count * thread / threads; i < count * (thread + 1) / threads; ++i) {
+      recorder.begin_iteration(i, static_cast<int>(thread));
+      body(context, i, static_cast<int>(thread));
+    }
+  }
+  recorder.end_loop();
+  internal::loop_recorder = &recorder;
+}
+
+}  // namespace
+
 // Loops of one iteration, loops on one thread, and loops inside other loops run on the calling
 // thread.
-void internal::run_loop(int64_t count, LoopBody body, const void* context) {
+void internal::run_loop(int64_t count, LoopBody body, const void* context, const LoopFacts& facts) {
+  if (loop_recorder != nullptr) return record_loop(count, body, context, facts);
   if (stop_loops != nullptr && stop_loops->load(std::memory_order_relaxed)) throw LoopsStopped();
   const int threads = num_threads();
   if (count > 1 && threads > 1 && ThreadTeam::instance().try_run(threads, count, body, context)) {
