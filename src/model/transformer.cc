@@ -1,7 +1,9 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <source_location>
 
+#include "base/parallel.h"
 #include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
@@ -315,11 +317,20 @@ Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& c
   return {};
 }
 
+// Elements come from memory and may have to be widened, so few of them are worth a parallel loop.
+// Assumed to cost as much as those of the CPU backend's element-wise operations.
 void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    NMM_CHECK(tokens[i] >= 0 && tokens[i] < table.rows());
-    to_floats(table, tokens[i] * table.columns(), table.columns(),
-              out.row(static_cast<int64_t>(i)));
+  constexpr int64_t kElementWork = 4, kSerialWork = 100'000;  // in multiply-adds
+  const auto embed_token = [&](int64_t i) {
+    const TokenId token = tokens[static_cast<size_t>(i)];
+    to_floats(table, token * table.columns(), table.columns(), out.row(i));
+  };
+  for (const TokenId token : tokens) NMM_CHECK(token >= 0 && token < table.rows());
+  const int64_t work = kElementWork * std::ssize(tokens) * table.columns();
+  if (work > kSerialWork) {
+    parallel_for(std::ssize(tokens), embed_token, {std::source_location::current(), work});
+  } else {
+    for (int64_t i = 0; i < std::ssize(tokens); ++i) embed_token(i);
   }
 }
 
