@@ -1,9 +1,8 @@
 #include "model/transformer.h"
 
 #include <algorithm>
-#include <source_location>
 
-#include "base/parallel.h"
+#include "base/pieces.h"
 #include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
@@ -317,21 +316,16 @@ Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& c
   return {};
 }
 
-// Elements come from memory and may have to be widened, so few of them are worth a parallel loop.
-// Assumed to cost as much as those of the CPU backend's element-wise operations.
 void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out) {
-  constexpr int64_t kElementWork = 4, kSerialWork = 100'000;  // in multiply-adds
-  const auto embed_token = [&](int64_t i) {
-    const TokenId token = tokens[static_cast<size_t>(i)];
-    to_floats(table, token * table.columns(), table.columns(), out.row(i));
-  };
+  constexpr int64_t kElementWork = 4;  // assumed: elements come from memory and are widened
   for (const TokenId token : tokens) NMM_CHECK(token >= 0 && token < table.rows());
-  const int64_t work = kElementWork * std::ssize(tokens) * table.columns();
-  if (work > kSerialWork) {
-    parallel_for(std::ssize(tokens), embed_token, {std::source_location::current(), work});
-  } else {
-    for (int64_t i = 0; i < std::ssize(tokens); ++i) embed_token(i);
-  }
+  const auto embed_tokens = [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      to_floats(table, tokens[static_cast<size_t>(i)] * table.columns(), table.columns(),
+                out.row(i));
+    }
+  };
+  for_each_piece(std::ssize(tokens), kElementWork * table.columns(), embed_tokens);
 }
 
 }  // namespace neuronmm::model

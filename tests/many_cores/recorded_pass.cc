@@ -6,7 +6,9 @@
 #include "base/parallel.h"
 #include "cpu/backend.h"
 #include "model/rope.h"
+#include "model/sampler.h"
 #include "model/transformer.h"
+#include "ops/log_sum.h"
 #include "ops/low_bit.h"
 
 namespace neuronmm::many_cores {
@@ -23,8 +25,32 @@ const Pass kPasses[] = {{"read", 1, kChunk, 0},
                         {"write", 1, 1, kContext},
                         {"write", 16, 1, kContext}};
 
+io::ModelConfig config_of(const ModelShape& shape) {
+  io::ModelConfig config;
+  config.hidden_size = shape.hidden_size;
+  config.intermediate_size = shape.intermediate_size;
+  config.num_hidden_layers = 1;
+  config.num_attention_heads = shape.heads;
+  config.num_key_value_heads = shape.kv_heads;
+  config.head_dim = shape.head_dim;
+  config.vocab_size = shape.vocab_size;
+  config.max_position_embeddings = 2 * kContext;
+  return config;
+}
+
+// Chooses a token as `generate` does for one sequence: the most likely one, and a random one. With
+// several sequences, each is one task.
+void choose_token(const Matrix& logits) {
+  const std::span<const float> row(logits.data(), static_cast<size_t>(logits.columns()));
+  ops::all_finite(row);
+  model::Sampler({.temperature = 0.0}).sample(row, {}, {}, {});
+  model::Sampler({.temperature = 1.0}).sample(row, {}, {}, {});
+}
+
+}  // namespace
+
 // Zeros in the form of a checkpoint's tensors, which all share one piece of memory.
-class Zeros {
+class RecordedModel::Zeros {
  public:
   Zeros(int64_t values, WeightBits bits)
       : bits_(bits),
@@ -45,20 +71,7 @@ class Zeros {
   std::vector<std::byte> memory_;
 };
 
-io::ModelConfig config_of(const ModelShape& shape) {
-  io::ModelConfig config;
-  config.hidden_size = shape.hidden_size;
-  config.intermediate_size = shape.intermediate_size;
-  config.num_hidden_layers = 1;
-  config.num_attention_heads = shape.heads;
-  config.num_key_value_heads = shape.kv_heads;
-  config.head_dim = shape.head_dim;
-  config.vocab_size = shape.vocab_size;
-  config.max_position_embeddings = 2 * kContext;
-  return config;
-}
-
-model::LayerWeights layer_of(const ModelShape& s, const Zeros& zeros) {
+model::LayerWeights RecordedModel::layer_of(const ModelShape& s, const Zeros& zeros) {
   const int64_t q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
   model::LayerWeights weights;
   weights.input_norm = weights.post_attention_norm = zeros.floats({s.hidden_size});
@@ -69,8 +82,6 @@ model::LayerWeights layer_of(const ModelShape& s, const Zeros& zeros) {
   weights.mlp.down.w_t = zeros.weight(s.hidden_size, s.intermediate_size);
   return weights;
 }
-
-}  // namespace
 
 std::span<const ModelShape> model_shapes() { return kShapes; }
 std::span<const Pass> passes() { return kPasses; }
@@ -122,6 +133,7 @@ std::vector<Step> RecordedModel::record(const Pass& pass, int threads) const {
     const MutableMatrixView last = hidden.view().row_range(0, pass.sequences);
     parts_->backend->rms_norm(last, parts_->norm, 1e-6f, last);
     parts_->head->apply(last, logits.view());
+    if (pass.sequences == 1) choose_token(logits);
   }
   set_num_threads(before);
   return recorder.steps();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "many_cores/step_recorder.h"
+#include "model/layer_weights.h"
 
 namespace neuronmm::many_cores {
 
@@ -40,7 +41,9 @@ class RecordedModel {
   std::vector<Step> record(const Pass& pass, int threads) const;
 
  private:
+  class Zeros;
   struct Parts;
+  static model::LayerWeights layer_of(const ModelShape& shape, const Zeros& zeros);
   std::unique_ptr<Parts> parts_;
 };
 

@@ -1,7 +1,7 @@
 #include "many_cores/step_recorder.h"
 
 #include <algorithm>
-#include <string_view>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -15,11 +15,12 @@ namespace {
 
 StepRecorder* recorder = nullptr;
 
-// Returns "multiply" for "void neuronmm::cpu::multiply(const Kernels&, ...)".
-std::string short_name(std::string_view function) {
-  function = function.substr(0, function.find('('));
-  const size_t before = function.find_last_of(": ");
-  return std::string(before == std::string_view::npos ? function : function.substr(before + 1));
+// Returns "multiply" for "void neuronmm::cpu::multiply(const Kernels&, ...)", and "Attention::run"
+// for "void neuronmm::cpu::Attention::run(...) const". Names of classes begin with a capital.
+std::string short_name(const std::string& function) {
+  std::smatch found;
+  const std::regex name("(([A-Z][A-Za-z]*::)?[a-z_0-9]+)( \\[[^\\]]*\\])?\\(");
+  return std::regex_search(function, found, name) ? found[1].str() : function;
 }
 
 int64_t quant_groups(int64_t columns) {
@@ -101,7 +102,10 @@ const cpu::Kernels& counting_kernels() {
 StepRecorder::StepRecorder() { recorder = this; }
 StepRecorder::~StepRecorder() { recorder = nullptr; }
 
+// Loops without iterations are no steps.
 void StepRecorder::begin_loop(int64_t count, const LoopFacts& facts) {
+  in_step_ = count > 0;
+  if (!in_step_) return;
   Step& step = steps_.emplace_back();
   step.function = short_name(facts.where.function_name());
   step.work = facts.work;
@@ -120,6 +124,7 @@ void StepRecorder::begin_iteration(int64_t, int thread) {
 
 // Gate and up have a piece together.
 void StepRecorder::end_loop() {
+  if (!in_step_) return;
   load_ = nullptr;
   Step& step = steps_.back();
   const int64_t products = pieces_.pairs > 0 ? pieces_.products / 2 : pieces_.products;

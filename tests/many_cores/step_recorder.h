@@ -57,7 +57,7 @@ class StepRecorder : public LoopRecorder {
     int64_t products = 0, pairs = 0, keys = 0, packed = 0, rows = 0;
   };
 
-  bool in_loop_ = false;
+  bool in_step_ = false;  // in a loop with iterations
   std::vector<Step> steps_;
   Pieces pieces_;
   ThreadLoad* load_ = nullptr;  // of the present iteration's thread
