@@ -4,7 +4,7 @@
 # groups; otherwise the script says why it is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-readonly program=build/release/apps/neuronmm
+readonly program=build/release/neuronmm
 
 # The folder of this process's group that has the controller "cpu", in version 2 or 1.
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
@@ -36,7 +36,7 @@ set_quota() {
 # inside COMMAND...: runs the command in the inner group
 inside() { bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' $outer/inner "$@"; }
 threads() {
-  inside $program bench models/demo --prompt-tokens 8 --new-tokens 2 --runs 1 --json "$@" 2>/dev/null |
+  inside $program bench models/demo --prompt-tokens 8 --new-tokens 2 --runs 1 --json - "$@" 2>/dev/null |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["provenance"]["machine"]["threads"])'
 }
 expect() {
@@ -64,7 +64,7 @@ set_quota $outer -1
 
 set_quota $outer/inner 50000
 speed() {
-  inside $program bench models/demo --prompt-tokens 256 --new-tokens 64 --runs 5 --json "$@" 2>/dev/null |
-    python3 -c 'import json, sys; print(json.load(sys.stdin)["results"][0]["decode_tokens_per_s"])'
+  inside $program bench models/demo --prompt-tokens 400 --new-tokens 2 --runs 15 --json - "$@" 2>/dev/null |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["prefill_tokens_per_s"])'
 }
-echo "with half a core, tokens per second: $(speed) by default, $(speed --threads 1) with --threads 1"
+echo "with half a core, prompt tokens per second: $(speed) by default, $(speed --threads 1) with --threads 1"
