@@ -1,11 +1,13 @@
 // This test checks the copies of weights in memory domains. Both domains of the test are made of
 // this machine's cores, so that it runs everywhere.
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -23,10 +25,11 @@ namespace {
 
 constexpr uint64_t kCopiesSeed = 23;
 constexpr int64_t kCopiedK = 300, kCopiedN = 2100;
+constexpr int kThreads = 4;
 
 class WeightCopies : public testing::Test {
  protected:
-  WeightCopies() { set_num_threads(4); }
+  WeightCopies() { set_num_threads(kThreads); }
   ~WeightCopies() override {
     bind_threads({}, 0);
     parallel_for(64, [](int64_t) {});  // releases the threads
@@ -34,15 +37,15 @@ class WeightCopies : public testing::Test {
   }
   static void bind() {
     const std::vector<int> cores = allowed_core_list();
-    bind_threads({{0, cores}, {0, cores}}, 4);
+    bind_threads({{0, cores}, {0, cores}}, kThreads);
   }
 
   const int before_ = num_threads();
   std::mt19937_64 random_{kCopiesSeed};
   const OwnedTensor fp32_ = {
-      DType::kF32, {kCopiedN, kCopiedK}, random_values(kCopiedN * kCopiedK, random_)};
+      DType::kF32, {kCopiedN, kCopiedK}, random_values(kCopiedN* kCopiedK, random_)};
   const OwnedTensor bf16_ = {
-      DType::kBF16, {kCopiedN, kCopiedK}, random_values(kCopiedN * kCopiedK, random_)};
+      DType::kBF16, {kCopiedN, kCopiedK}, random_values(kCopiedN* kCopiedK, random_)};
   const ops::QuantizedWeight int8_ = ops::quantize(fp32_.view());
   const std::vector<ops::WeightView> weights_ = {fp32_.view(), bf16_.view(), int8_.view()};
 };
@@ -53,14 +56,14 @@ TEST_F(WeightCopies, EachDomainReadsItsOwn) {
     const PackedMatrix packed(weight);
     std::mutex mutex;
     std::set<const uint32_t*> of_domain[2];
-    for (int round = 0; round < 200; ++round) {
-      parallel_for(packed.panels(), [&](int64_t) {
-        const std::lock_guard lock(mutex);
-        of_domain[thread_domain()].insert(packed.panel(1));
-      });
-    }
+    std::atomic<int> arrived = 0;
+    parallel_for(kThreads, [&](int64_t) {
+      for (++arrived; arrived < kThreads;) std::this_thread::yield();  // all threads take part
+      const std::lock_guard lock(mutex);
+      of_domain[thread_domain()].insert(packed.panel(1));
+    });
     ASSERT_EQ(of_domain[0].size(), 1u);
-    ASSERT_EQ(of_domain[1].size(), 1u) << "no thread of the second domain took part";
+    ASSERT_EQ(of_domain[1].size(), 1u);
     const uint32_t *const first = *of_domain[0].begin(), *const copy = *of_domain[1].begin();
     EXPECT_NE(first, copy);
     const int64_t before = packed.panel_words();  // panel 1 follows panel 0
