@@ -46,7 +46,8 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
 
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
-  if (options.numa) bind_threads(memory_domains(), num_threads());
+  // A bound thread sees the cores of its domain alone, so a second backend keeps the binding.
+  if (options.numa && bound_domains().empty()) bind_threads(memory_domains(), num_threads());
   if (options.device == "reference") return ops::make_reference_backend();
   cpu::KernelChoice choice;
   if (options.activations == "auto") choice = cpu::default_choice();
