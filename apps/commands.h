@@ -97,10 +97,12 @@ class Program {
   std::vector<std::string> arguments_;
 };
 
-// The values of --device, --threads and --activations, which all commands share that run a model.
+// The values of --device, --threads and --activations, which all commands share that run a model,
+// and of --numa.
 struct DeviceOptions {
   std::string device = "cpu";
-  int threads = 0;  // the number of threads; 0 means all cores
+  int threads = 0;  // the number of threads; 0 means all that can compute at once
+  bool numa = false;
   std::string activations = "auto";
   // Returns whether the device is a simulated NeuronCore.
   bool simulated() const { return device.starts_with("trn"); }
@@ -110,8 +112,11 @@ enum class Devices { kHost, kHostAndSimulated };
 // Adds the three flags. `options` receives their values and must outlive the command.
 void add_device_options(CLI::App* command, DeviceOptions& options,
                         Devices devices = Devices::kHost);
-// Makes the backend that the options ask for, and sets the number of threads. Under a launcher the
-// backend computes on all processes, and a device other than "cpu" is an error.
+// Adds --numa, for the commands that compute with a model for long.
+void add_numa_option(CLI::App* command, DeviceOptions& options);
+// Makes the backend that the options ask for, and sets the number of threads. With --numa it binds
+// them, and weights that the backend takes are copied to each memory domain. Under a launcher the
+// backend computes on all processes, and a device other than "cpu" or --numa is an error.
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options);
 // Makes a backend for measuring latencies, as make_backend() does. A simulated device then predicts
 // times but computes no values.

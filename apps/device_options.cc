@@ -1,5 +1,6 @@
 // The options that select a device, and the backend they select. No other file chooses a backend.
 
+#include "base/memory_domains.h"
 #include "base/parallel.h"
 #include "commands.h"
 #include "cpu/backend.h"
@@ -33,6 +34,11 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
       ->group(kSpeed);
 }
 
+void add_numa_option(CLI::App* command, DeviceOptions& options) {
+  command->add_flag("--numa", options.numa, "Bind threads; copy weights to each NUMA node")
+      ->group(kSpeed);
+}
+
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
   return world_communicator().processes() > 1 ? make_shared_backend(options)
                                               : make_own_backend(options);
@@ -40,6 +46,8 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
 
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
+  // A bound thread sees the cores of its domain alone, so a second backend keeps the binding.
+  if (options.numa && bound_domains().empty()) bind_threads(memory_domains(), num_threads());
   if (options.device == "reference") return ops::make_reference_backend();
   cpu::KernelChoice choice;
   if (options.activations == "auto") choice = cpu::default_choice();

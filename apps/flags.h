@@ -30,7 +30,7 @@ inline CLI::Option* add_force_option(CLI::App* command, bool& force) {
 
 // Adds --threads.
 inline CLI::Option* add_threads_option(CLI::App* command, int& threads) {
-  return command->add_option("--threads", threads, "Use N threads; 0 uses all cores")
+  return command->add_option("--threads", threads, "Use N threads; 0 takes cores and CPU quota")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str()
       ->group(kSpeed);

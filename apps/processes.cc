@@ -1,6 +1,5 @@
 #include "processes.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <thread>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/cpu_quota.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/printable.h"
@@ -41,14 +41,13 @@ std::unique_ptr<parallel::Communicator>& communicator() {
   return processes;
 }
 
-// Gives each process of a host an equal share of the cores. The number of threads stays as it is if
-// the launcher has bound the process to some cores or if the user has set OMP_NUM_THREADS.
-// --threads is applied later and overrides both.
+// Gives each process of a host an equal share of the cores and of the CPU quota. If the launcher
+// has bound each process to some cores, it keeps these. The number of threads stays as it is if the
+// user has set OMP_NUM_THREADS. --threads is applied later and overrides both.
 void share_cores(int processes_of_host) {
-  const int cores = num_threads();
-  const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
-  if (bound || std::getenv("OMP_NUM_THREADS") != nullptr) return;
-  set_num_threads(std::max(1, cores / processes_of_host));
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  const bool bound = allowed_core_list().size() < std::thread::hardware_concurrency();
+  set_num_threads(threads_for_process(processes_of_host, /*shares_cores=*/!bound));
 }
 
 Status connect_processes(const LaunchedCommand& command) {
@@ -161,6 +160,12 @@ Result<std::unique_ptr<ops::Backend>> make_shared_backend(const DeviceOptions& o
   parallel::Communicator& all = *communicator();
   if (options.device != "cpu") {
     return fail("several processes compute with --device cpu alone, found {}", options.device);
+  }
+  if (options.numa) {
+    return fail(
+        "--numa: expected one process, found {}. Let the launcher bind the processes instead, for "
+        "example by mpirun --map-by numa",
+        all.processes());
   }
   tensor_parallel::send(all, {.kind = Order::Kind::kBackend, .text = encode_options(options)});
   auto own = make_own_backend(options);

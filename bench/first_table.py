@@ -199,7 +199,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--gguf", type=pathlib.Path, help="DENSE in bf16 as llama.cpp converts it")
     parser.add_argument("--windows", type=int, default=24)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm")
     options = parser.parse_args()
     if bool(options.llama) != bool(options.gguf):

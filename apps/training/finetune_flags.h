@@ -18,7 +18,7 @@ struct FinetuneFlags {
   finetune::FinetuneRequest request;
   std::string which = "v,u", products = "auto", json;
   BitsFlags bits;
-  int threads = 0;  // the number of threads; 0 means all cores
+  int threads = 0;  // the number of threads; 0 means all that can compute at once
 };
 
 // Adds the command with its flags and without its work, which differs in the two programs. `flags`

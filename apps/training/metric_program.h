@@ -20,7 +20,7 @@ struct MetricCall {
   std::filesystem::path model;  // a folder with float weights
   std::vector<std::vector<text::TokenId>> sequences;
   std::filesystem::path out;  // the file of the metric; OUT.tokens exists while the program runs
-  int threads = 0;            // the number of threads; 0 means all cores
+  int threads = 0;            // the number of threads; 0 means all that can compute at once
   uint64_t seed = 0;          // the seed of the labels that are drawn
   bool silent = false;        // whether no progress is shown
   // The share that the metric takes of the time that the whole command still needs. The program's

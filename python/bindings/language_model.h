@@ -31,7 +31,7 @@ struct LoadedModel {
 struct LanguageModel {
   LanguageModel(const std::filesystem::path& folder, int num_threads);
   std::shared_ptr<const LoadedModel> model;
-  int threads = 0;  // 0: all cores
+  int threads = 0;  // 0: all that can compute at once
 };
 
 // Reads a text file. A file named "-" is read as a file and not as standard input.

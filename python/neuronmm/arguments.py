@@ -49,5 +49,5 @@ def one_of(name: str, value: _Choice, allowed: Sequence[_Choice]) -> _Choice:
 
 
 def thread_count(num_threads: int | None) -> int:
-    """Returns the number of threads for the extension module, where 0 stands for all cores."""
+    """Returns the number of threads for the extension module, where 0 stands for all that can compute at once."""
     return 0 if num_threads is None else whole_number("num_threads", num_threads, 1, 1024)

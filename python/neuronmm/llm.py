@@ -66,7 +66,7 @@ class LLM:
     """A Hugging Face model folder (dense, compressed or rounded to few bits) on the CPU.
 
     Several threads may call one object. Their calls run one after the other, and each call uses all
-    of num_threads (None: all cores).
+    of num_threads (None: as many as the cores and the CPU quota allow).
     """
 
     def __init__(self, path: str | os.PathLike[str], *, num_threads: int | None = None) -> None:

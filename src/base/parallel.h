@@ -12,11 +12,15 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <source_location>
 #include <type_traits>
+
+#include "base/loop_recorder.h"
 
 namespace neuronmm {
 
-// Returns how many threads a loop may use. The default is OMP_NUM_THREADS, or the number of cores.
+// Returns how many threads a loop may use. The default is OMP_NUM_THREADS, or as many threads as
+// can compute at once (base/cpu_quota.h).
 int num_threads();
 // Sets the number of threads for all later loops, at most 1,024. It must not be called while a loop
 // runs.
@@ -51,7 +55,7 @@ struct LoopsStopped : std::exception {
 
 namespace internal {
 using LoopBody = void (*)(const void* context, int64_t i, int thread);
-void run_loop(int64_t count, LoopBody body, const void* context);
+void run_loop(int64_t count, LoopBody body, const void* context, const LoopFacts& facts);
 }  // namespace internal
 
 // Runs body(i) or body(i, thread) for every i in [0, count), in any order, on all threads. 0 <=
@@ -61,8 +65,11 @@ void run_loop(int64_t count, LoopBody body, const void* context);
 // If an iteration throws (memory may run out), the loop ends and the exception is thrown here. So
 // is the system's error if no thread can be started. A loop that begins while the team is busy,
 // with a surrounding loop or for another caller, runs on its own thread alone, as thread 0.
+//
+// A recorder is told `facts`.
 template <typename Body>
-void parallel_for(int64_t count, const Body& body) {
+void parallel_for(int64_t count, const Body& body,
+                  const LoopFacts& facts = {std::source_location::current()}) {
   internal::run_loop(
       count,
       [](const void* context, int64_t i, int thread) {
@@ -73,15 +80,17 @@ void parallel_for(int64_t count, const Body& body) {
           run(i);
         }
       },
-      &body);
+      &body, facts);
 }
 
 // Runs body(first, last) on one contiguous part of [0, count) per thread.
 template <typename Body>
-void parallel_ranges(int64_t count, const Body& body) {
+void parallel_ranges(int64_t count, const Body& body,
+                     const LoopFacts& facts = {std::source_location::current()}) {
   const int64_t threads = num_threads();
   const int64_t shares = count < threads ? count : threads;
-  parallel_for(shares, [&](int64_t i) { body(count * i / shares, count * (i + 1) / shares); });
+  parallel_for(
+      shares, [&](int64_t i) { body(count * i / shares, count * (i + 1) / shares); }, facts);
 }
 
 }  // namespace neuronmm

@@ -6,8 +6,9 @@
 // memory, because no instruction moves a tile to vectors, and are scaled and added to the fp32 sums
 // in the same order. Results therefore have the same bits.
 //
-// The vector instructions that scale a group run between the tile products of the next group, which
-// may belong to the next tile of rows.
+// The vector instructions that scale a group run between the tile products of the next group but
+// one, which may belong to the next tile of rows. The next group would be too early: its vector
+// instructions would wait for the tiles and fill the scheduler, so that tile products wait, too.
 
 #if defined(NEURONMM_CPU_AMX_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_BYTES_INL_H_
@@ -74,10 +75,14 @@ class AmxBytes {
     }
   }
 
-  // Scales the last group.
+  // Scales the last groups.
   void end() {
-    for (int slot = 0; slot < kSlots; ++slot) scale_slot(last_, slot);
-    last_.rows = 0;
+    for (int i = 0; i < kDelay; ++i) {
+      Group& oldest = waiting_[turn_];
+      for (int slot = 0; slot < kSlots; ++slot) scale_slot(oldest, slot);
+      oldest.rows = 0;
+      turn_ = (turn_ + 1) % kDelay;
+    }
   }
 
  private:
@@ -88,6 +93,7 @@ class AmxBytes {
   static constexpr int kSlots = 8;
   static constexpr int64_t kSlotRows = kMaxTileRows / kSlots;
   static_assert(kGroupWords == 2 * kStepWords);
+  static constexpr int kDelay = 2;  // groups that wait to be scaled
 
   // The int32 sums of a group, their scales, and the fp32 sums that they are added to.
   struct Group {
@@ -119,15 +125,17 @@ class AmxBytes {
           .scales = group,
           .sums = sums,
           .rows = rows};
+      turn_ = (turn_ + 1) % kDelay;
+      turn_of_products_ = (turn_of_products_ + 1) % (kDelay + 1);
       sums = after;
       group += Source::kWordsOfGroup;
     }
   }
 
-  // Sets `products` to a group of rows times the panel's bytes, and scales the group before it.
+  // Sets `products` to a group of rows times the panel's bytes, and scales an older group.
   template <bool kBothHalves>
-  HWY_INLINE void multiply_group(int64_t rows, int64_t depth, const int32_t* a, const int32_t* w,
-                                 int32_t* products) const {
+  static HWY_INLINE void multiply_group(int64_t rows, int64_t depth, const int32_t* a,
+                                        const int32_t* w, const Group& oldest, int32_t* products) {
     const int64_t upper = Registers::upper_rows(rows);
     Tiles::template zero<0>();
     Tiles::template zero<1>();
@@ -135,11 +143,11 @@ class AmxBytes {
       Tiles::template zero<2>();
       Tiles::template zero<3>();
     }
-    add_step<kBothHalves, 0>(a, w, upper);
+    add_step<kBothHalves, 0>(a, w, upper, oldest);
     if (depth > kQuantGroup / 2) {
-      add_step<kBothHalves, 4>(a + kStepWords, w + kStepWords * kPanel, upper);
+      add_step<kBothHalves, 4>(a + kStepWords, w + kStepWords * kPanel, upper, oldest);
     } else {
-      for (int slot = 4; slot < kSlots; ++slot) scale_slot(last_, slot);
+      for (int slot = 4; slot < kSlots; ++slot) scale_slot(oldest, slot);
     }
     Tiles::template store<0>(products, kProductBytes);
     Tiles::template store<1>(products + kHalfPanel, kProductBytes);
@@ -151,22 +159,23 @@ class AmxBytes {
 
   // Adds the products of 64 of the group's 128 k to the tiles of sums.
   template <bool kBothHalves, int kSlot>
-  HWY_INLINE void add_step(const int32_t* a, const int32_t* w, int64_t upper) const {
+  static HWY_INLINE void add_step(const int32_t* a, const int32_t* w, int64_t upper,
+                                  const Group& oldest) {
     constexpr int64_t kARow = kGroupWords * kWordBytes, kWordRow = kPanel * kWordBytes;
     Tiles::template load<6>(w, kWordRow);
     Tiles::template load<4>(a, kARow);
     Tiles::template dot_signed_bytes<0, 4, 6>();
-    scale_slot(last_, kSlot);
+    scale_slot(oldest, kSlot);
     Tiles::template load<7>(w + kHalfPanel, kWordRow);
     Tiles::template dot_signed_bytes<1, 4, 7>();
-    scale_slot(last_, kSlot + 1);
+    scale_slot(oldest, kSlot + 1);
     if constexpr (kBothHalves) {
       Tiles::template load<5>(a + upper * kGroupWords, kARow);
       Tiles::template dot_signed_bytes<2, 5, 6>();
     }
-    scale_slot(last_, kSlot + 2);
+    scale_slot(oldest, kSlot + 2);
     if constexpr (kBothHalves) Tiles::template dot_signed_bytes<3, 5, 7>();
-    scale_slot(last_, kSlot + 3);
+    scale_slot(oldest, kSlot + 3);
   }
 
   // Adds the scaled products of one slot's rows to the sums; the last slot may have fewer rows.
@@ -201,9 +210,9 @@ class AmxBytes {
   }
 
   HWY_ALIGN int32_t bytes_[kPieceDepth / kWordBytes * kPanel];
-  HWY_ALIGN int32_t products_[2][kMaxTileRows * kPanel];
-  int turn_ = 0;
-  Group last_;
+  HWY_ALIGN int32_t products_[kDelay + 1][kMaxTileRows * kPanel];
+  Group waiting_[kDelay];
+  int turn_ = 0, turn_of_products_ = 0;
   Registers tiles_;
 };
 

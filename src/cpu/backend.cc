@@ -1,5 +1,6 @@
 #include "cpu/backend.h"
 
+#include <source_location>
 #include <string>
 
 #include <fmt/format.h>
@@ -79,8 +80,9 @@ class CpuBackend : public ops::Backend {
 
  private:
   template <typename Body>
-  static void for_each_row(ConstMatrixView x, const Body& body) {
-    for_each_task(x.rows, kElementWork * x.rows * x.columns, body);
+  static void for_each_row(ConstMatrixView x, const Body& body,
+                           std::source_location where = std::source_location::current()) {
+    for_each_task(x.rows, kElementWork * x.rows * x.columns, body, where);
   }
 
   // All layers share one scratch, because one layer runs at a time. A backend must not compute in

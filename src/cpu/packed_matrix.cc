@@ -107,6 +107,11 @@ void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t 
 
 }  // namespace
 
+// The number of words after the last panel that may be read. Packed activations are zeros up to a
+// multiple of 32 columns, or 64 for AMX's tiles. The weights they are multiplied with there do not
+// matter, but they are read: up to 15 words of each column of the last panel.
+constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
+
 // The type follows the checkpoint, so packing rounds no weight.
 PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
     : k_(w_t.columns()),
@@ -128,12 +133,23 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
       pack_low_bit(w_t);
       break;
   }
+  copy_to_domains();
 }
 
-// The number of words after the last panel that may be read. Packed activations are zeros up to a
-// multiple of 32 columns, or 64 for AMX's tiles. The weights they are multiplied with there do not
-// matter, but they are read: up to 15 words of each column of the last panel.
-constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
+// The packing threads of all domains wrote the panels first, so the first domain's have to move.
+void PackedMatrix::copy_to_domains() {
+  const auto& domains = bound_domains();
+  if (domains.size() < 2) return;
+  const int64_t words = panels() * panel_words();
+  const auto bytes = static_cast<size_t>(words) * sizeof(uint32_t);
+  prefer_node(words_.data(), bytes, domains[0].node);
+  for (size_t domain = 1; domain < domains.size(); ++domain) {
+    Buffer<uint32_t>& copy = copies_.emplace_back(words + kPanelPadding, Pages::kHuge);
+    prefer_node(copy.data(), bytes, domains[domain].node);
+    run_in_domain(static_cast<int>(domain),
+                  [&] { std::memcpy(copy.data(), words_.data(), bytes); });
+  }
+}
 
 // Allocates the panels. Only the last panel, if it lacks columns, and the last `padding_words`
 // words of every panel are set to zero.

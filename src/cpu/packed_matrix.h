@@ -29,7 +29,9 @@
 // Every other dtype becomes fp32.
 
 #include <cstdint>
+#include <vector>
 
+#include "base/memory_domains.h"
 #include "cpu/buffer.h"
 #include "cpu/packed_rows.h"
 #include "ops/weights.h"
@@ -66,7 +68,8 @@ constexpr LowBitLayout layout_of_int4(int64_t multiplier_rows) {
 }
 inline constexpr LowBitLayout kLayoutOfInt6 = {0, 3 * kHalfPanel};
 
-// A packed weight matrix. Packing runs on all threads.
+// A packed weight matrix. Packing runs on all threads. If threads are bound to several memory
+// domains (base/memory_domains.h), each domain after the first has a copy of the panels.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
@@ -81,7 +84,8 @@ class PackedMatrix {
   int64_t panel_words() const { return words_before(k_); }
   LowBitLayout low_bit_layout() const;                          // for int6 and int4
   int64_t multiplier_rows() const { return multiplier_rows_; }  // for int4: 16 or 32
-  const uint32_t* panel(int64_t i) const { return words_.data() + i * panel_words(); }
+  // Returns a panel, in the memory domain of the calling thread if there are copies.
+  const uint32_t* panel(int64_t i) const { return words().data() + i * panel_words(); }
   // Returns the number of words of a panel before row k, which is a multiple of kQuantGroup or the
   // number of all rows.
   int64_t words_before(int64_t k) const;
@@ -92,11 +96,17 @@ class PackedMatrix {
   void pack_fp32(const TensorView& w_t);
   void pack_int8(const ops::WeightView& w_t);
   void pack_low_bit(const ops::WeightView& w_t);
+  void copy_to_domains();
+  const Buffer<uint32_t>& words() const {
+    const auto copy = static_cast<size_t>(thread_domain()) - 1;  // huge in the first domain
+    return copy < copies_.size() ? copies_[copy] : words_;
+  }
 
   int64_t k_ = 0, n_ = 0;
   WeightType type_ = WeightType::kFp32;
   int64_t multiplier_rows_ = 0;
   Buffer<uint32_t> words_;
+  std::vector<Buffer<uint32_t>> copies_;  // copies_[i] is for domain i + 1
 };
 
 }  // namespace neuronmm::cpu

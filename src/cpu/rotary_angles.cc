@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/tasks.h"
+#include "base/pieces.h"
 
 namespace neuronmm::cpu {
 namespace {
 
-// a sine and a cosine in fp64, in multiply-adds (see for_each_task).
+// a sine and a cosine in fp64, in multiply-adds (base/pieces.h).
 constexpr int64_t kSinCosWork = 2000;
 
 }  // namespace
@@ -20,10 +20,11 @@ void RotaryAngles::update(std::span<const int64_t> positions, const ops::RotaryE
   rotary_ = rotary;
   const int64_t rows = std::ssize(positions);
   values_.resize(static_cast<size_t>(2 * rows * half()));
-  for_each_task(rows, rows * half() * kSinCosWork, [&](int64_t i) {
-    float* const row = values_.data() + 2 * i * half();
+  for_each_piece(rows * half(), kSinCosWork, [&](int64_t first, int64_t last) {
     // In fp64, because at position 100,000 fp32 is off by 0.004.
-    for (int64_t j = 0; j < half(); ++j) {
+    for (int64_t at = first; at < last; ++at) {
+      const int64_t i = at / half(), j = at % half();
+      float* const row = values_.data() + 2 * i * half();
       const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
                            static_cast<double>(rotary_.inverse_frequencies[static_cast<size_t>(j)]);
       const double scale = rotary_.attention_factor;

@@ -3,6 +3,7 @@
 // others. All loops of the CPU backend use them.
 
 #include <cstdint>
+#include <source_location>
 
 #include "base/parallel.h"
 
@@ -13,11 +14,12 @@ namespace neuronmm::cpu {
 inline constexpr int64_t kSerialWork = 100'000;
 
 // Runs body(i) or body(i, thread) for i in [0, count). `work` is the number of multiply-adds of all
-// iterations together.
+// iterations together. A recorder (base/loop_recorder.h) sees small loops, too.
 template <typename Body>
-void for_each_task(int64_t count, int64_t work, const Body& body) {
-  if (work > kSerialWork) {
-    parallel_for(count, body);
+void for_each_task(int64_t count, int64_t work, const Body& body,
+                   std::source_location where = std::source_location::current()) {
+  if (work > kSerialWork || internal::loop_recorder != nullptr) {
+    parallel_for(count, body, {where, work});
   } else if constexpr (std::is_invocable_v<const Body&, int64_t, int>) {
     for (int64_t i = 0; i < count; ++i) body(i, 0);
   } else {

@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
+#include "base/pieces.h"
 #include "base/result.h"
 
 namespace neuronmm::model {
@@ -14,8 +16,13 @@ constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 
 // Widens the logits and treats NaN as impossible, so that one bad logit cannot decide the choice.
 std::vector<double> readable(std::span<const float> logits) {
-  std::vector<double> values(logits.begin(), logits.end());
-  for (double& value : values) value = std::isnan(value) ? kImpossible : value;
+  constexpr int64_t kWidenWork = 8;  // assumed, see base/pieces.h
+  std::vector<double> values(logits.size());
+  for_each_piece(std::ssize(logits), kWidenWork, [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+      values[i] = std::isnan(logits[i]) ? kImpossible : double{logits[i]};
+    }
+  });
   return values;
 }
 
@@ -53,17 +60,21 @@ void penalise_recent(std::span<double> logits, std::span<const TokenId> text,
   penalise_repeated_sequences(logits, text, options.dry);
 }
 
-// Returns the index of the first largest logit, or 0 if all are NaN. The maxima are kept per lane,
-// which compilers turn into vector instructions; a NaN never enters a maximum. The first occurrence
-// is then searched in the best block only.
-TokenId most_likely(std::span<const float> logits) {
+// The largest of some logits, and the first block that has it.
+struct Largest {
+  float value = -std::numeric_limits<float>::infinity();
+  size_t block = 0;  // its first index
+};
+
+// Returns the largest of logits[first, last). The maxima are kept per lane, which compilers turn
+// into vector instructions; a NaN never enters a maximum.
+Largest largest_of(std::span<const float> logits, size_t first, size_t last) {
   constexpr size_t kBlock = 1024, kLanes = 16;
-  float best = -std::numeric_limits<float>::infinity();
-  size_t best_block = 0;
-  for (size_t block = 0; block < logits.size(); block += kBlock) {
-    const auto part = logits.subspan(block, std::min(kBlock, logits.size() - block));
+  Largest best = {.block = first};
+  for (size_t block = first; block < last; block += kBlock) {
+    const auto part = logits.subspan(block, std::min(kBlock, last - block));
     std::array<float, kLanes> lanes;
-    lanes.fill(best);
+    lanes.fill(best.value);
     const size_t whole = part.size() / kLanes * kLanes;
     for (size_t i = 0; i < whole; i += kLanes) {
       for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -72,13 +83,25 @@ TokenId most_likely(std::span<const float> logits) {
     }
     float largest = *std::ranges::max_element(lanes);
     for (const float x : part.subspan(whole)) largest = x > largest ? x : largest;
-    if (largest > best) {
-      best = largest;
-      best_block = block;
-    }
+    if (largest > best.value) best = {largest, block};
   }
-  const auto at_best = std::ranges::find(logits.subspan(best_block), best);
-  const size_t id = static_cast<size_t>(at_best - logits.subspan(best_block).begin()) + best_block;
+  return best;
+}
+
+// Returns the index of the first largest logit, or 0 if all are NaN. The first occurrence is
+// searched in the best block only.
+TokenId most_likely(std::span<const float> logits) {
+  constexpr int64_t kFloatWork = 4;  // assumed, see base/pieces.h
+  std::mutex mutex;
+  Largest best;
+  for_each_piece(std::ssize(logits), kFloatWork, [&](int64_t first, int64_t last) {
+    const Largest found = largest_of(logits, static_cast<size_t>(first), static_cast<size_t>(last));
+    const std::lock_guard lock(mutex);
+    const bool earlier = found.value == best.value && found.block < best.block;
+    if (found.value > best.value || earlier) best = found;
+  });
+  const auto at_best = std::ranges::find(logits.subspan(best.block), best.value);
+  const size_t id = static_cast<size_t>(at_best - logits.begin());
   return static_cast<TokenId>(id < logits.size() ? id : 0);
 }
 

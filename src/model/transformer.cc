@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/pieces.h"
 #include "base/scratch_matrix.h"
 #include "io/model_folder.h"
 #include "model/rope.h"
@@ -317,11 +318,15 @@ Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& c
 }
 
 void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    NMM_CHECK(tokens[i] >= 0 && tokens[i] < table.rows());
-    to_floats(table, tokens[i] * table.columns(), table.columns(),
-              out.row(static_cast<int64_t>(i)));
-  }
+  constexpr int64_t kElementWork = 4;  // assumed: elements come from memory and are widened
+  for (const TokenId token : tokens) NMM_CHECK(token >= 0 && token < table.rows());
+  const auto embed_tokens = [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      to_floats(table, tokens[static_cast<size_t>(i)] * table.columns(), table.columns(),
+                out.row(i));
+    }
+  };
+  for_each_piece(std::ssize(tokens), kElementWork * table.columns(), embed_tokens);
 }
 
 }  // namespace neuronmm::model

@@ -10,9 +10,12 @@
 // clang-format on
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
+
+#include "base/pieces.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace neuronmm::ops {
@@ -61,6 +64,8 @@ namespace neuronmm::ops {
 namespace {
 
 constexpr int64_t kPanel = 32, kMostBlocks = 128;
+// The work of a float and of its exponential in a vector (base/pieces.h). Assumed.
+constexpr int64_t kFloatWork = 4, kExponentialWork = 50;
 
 HWY_EXPORT(largest_of);
 HWY_EXPORT(sum_of_exponentials);
@@ -78,25 +83,34 @@ float largest_of(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(la
 // that compilers can vectorize it.
 bool all_finite(std::span<const float> values) {
   constexpr uint32_t kExponent = 0x7F800000;
-  uint32_t any = 0;
-  for (const float value : values) {
-    any |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
-  }
-  return any == 0;
+  std::atomic<bool> finite = true;
+  for_each_piece(std::ssize(values), kFloatWork, [&](int64_t first, int64_t last) {
+    uint32_t any = 0;
+    for (int64_t i = first; i < last; ++i) {
+      const auto bits = std::bit_cast<uint32_t>(values[static_cast<size_t>(i)]);
+      any |= (bits & kExponent) == kExponent ? 1 : 0;
+    }
+    if (any != 0) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite;
 }
 
 // A block in which every value is -infinity adds nothing to the sum. A block that also has NaN adds
 // NaN.
 std::vector<ExponentialSum> exponential_sums(std::span<const float> blocks, int64_t block) {
-  std::vector<ExponentialSum> sums;
-  for (size_t first = 0; first < blocks.size(); first += static_cast<size_t>(block)) {
-    const auto part =
-        blocks.subspan(first, std::min(static_cast<size_t>(block), blocks.size() - first));
+  const auto sum_of = [&](std::span<const float> part) {
     const float largest = largest_of(part);
     const bool impossible = largest == -std::numeric_limits<float>::infinity();
-    sums.push_back(
-        {largest, HWY_DYNAMIC_DISPATCH(sum_of_exponentials)(part, impossible ? 0.0f : largest)});
-  }
+    return ExponentialSum{
+        largest, HWY_DYNAMIC_DISPATCH(sum_of_exponentials)(part, impossible ? 0.0f : largest)};
+  };
+  const auto size = static_cast<size_t>(block);
+  std::vector<ExponentialSum> sums((blocks.size() + size - 1) / size);
+  for_each_piece(std::ssize(sums), block * kExponentialWork, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      sums[i] = sum_of(blocks.subspan(i * size, std::min(size, blocks.size() - i * size)));
+    }
+  });
   return sums;
 }
 

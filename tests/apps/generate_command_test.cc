@@ -50,6 +50,24 @@ class GenerateCommand : public ProgramTest {
   }
 };
 
+// The second run sees two memory domains if the system lets it mount a folder with them.
+TEST_F(GenerateCommand, BindingThreadsChangesNoText) {
+  const std::string flags = kDemo + kPromptFlags + "--greedy --threads 2";
+  const std::string expected = text_of(flags);
+  EXPECT_EQ(text_of(flags + " --numa"), expected);
+  const std::string cores = run_shell("taskset -cp $$ | sed 's/.*: //'").output;
+  for (const char* const node : {"node0", "node1"}) {
+    fs::create_directories(folder_ / "nodes" / node);
+    write(std::string("nodes/") + node + "/cpulist", cores);
+  }
+  const std::string mounted = "unshare -m sh -c 'mount --bind " + path("nodes") +
+                              " /sys/devices/system/node && exec \"$@\"' sh";
+  if (run_shell(mounted + " true 2>/dev/null").exit_code != 0) return;
+  const Outcome outcome = neuronmm("generate " + flags + " --numa", mounted, "/dev/null");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output, expected);
+}
+
 TEST_F(GenerateCommand, TheModelsSettingsAreTheDefaults) {
   const std::string model = model_with(
       R"({"do_sample": true, "temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02,

@@ -125,6 +125,11 @@ TEST_F(SeveralProcesses, ACommandForOneProcessIsRefused) {
   expect(on(2, "inspect " + kDemo), 1, {"neuronmm inspect: this command runs as one process"});
 }
 
+TEST_F(SeveralProcesses, BindingThreadsIsLeftToTheLauncher) {
+  expect(on(2, "generate " + kDemo + " --prompt x --numa"), 1,
+         {"--numa: expected one process, found 2", "--map-by numa"});
+}
+
 TEST_F(SeveralProcesses, TooManyProcessesAreRefusedWithTheMaximum) {
   expect(on(7, "generate " + kDemo + " --prompt x --threads 1"), 1,
          {"6 attention heads", "at most 6"});

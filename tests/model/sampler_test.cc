@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/parallel.h"
+#include "model/candidates.h"
 
 namespace neuronmm::model {
 namespace {
@@ -178,6 +182,67 @@ TEST(Sampler, TopPKeepsTheTokenThatReachesTheMass) {
   EXPECT_EQ(largest_drawn(0.4), 0);
   EXPECT_EQ(largest_drawn(0.6), 1);
   EXPECT_EQ(largest_drawn(0.8), 2);
+}
+
+// Compares with a plain sort, for weights of many sizes and with ties.
+TEST(Sampler, FiltersKeepWhatASortKeeps) {
+  std::mt19937_64 random(5);
+  for (const double spread : {0.0, 0.5, 4.0, 60.0, 400.0}) {
+    for (const size_t size : {1u, 2u, 300u, 3000u}) {
+      std::vector<double> logits(size);
+      for (double& logit : logits) logit = std::round(spread * std::normal_distribution()(random));
+      const auto all = softmax_weights(logits, 1.0);
+      auto sorted = all;
+      std::ranges::stable_sort(sorted, std::greater(), &Candidate::weight);
+      double total = 0.0;
+      for (const Candidate& candidate : all) total += candidate.weight;
+      const auto expect_first = [&](const std::vector<Candidate>& found, size_t count) {
+        ASSERT_EQ(found.size(), count) << "spread " << spread << ", size " << size;
+        for (size_t i = 0; i < count; ++i) ASSERT_EQ(found[i].id, sorted[i].id) << i;
+      };
+      for (const double share : {0.0, 0.1, 0.9, 0.999, 1.0}) {
+        size_t count = 0;
+        for (double mass = 0.0; count == 0 || (count < size && mass < share * total); ++count) {
+          mass += sorted[count].weight;
+        }
+        auto kept = all;
+        keep_top_p(kept, share);
+        expect_first(kept, count);
+      }
+      for (const size_t count : {1u, 7u, 299u}) {
+        if (count >= size) continue;
+        auto kept = all;
+        keep_top_k(kept, count);
+        expect_first(kept, count);
+      }
+    }
+  }
+}
+
+// A large vocabulary is searched by several threads.
+TEST(Sampler, ChoicesDoNotDependOnTheNumberOfThreads) {
+  const int before = num_threads();
+  std::mt19937_64 random(6);
+  std::vector<float> logits(200'000);
+  for (float& logit : logits) {
+    logit = std::round(8.0f * std::normal_distribution<float>()(random)) / 8.0f;  // with ties
+  }
+  const auto choices = [&] {
+    std::vector<TokenId> tokens = {Sampler({.temperature = 0.0}).sample(logits, {})};
+    Sampler plain({.temperature = 1.3, .seed = 3}),
+        typical({.temperature = 1.0, .typical_p = 0.7, .seed = 4});
+    for (int i = 0; i < 5; ++i) tokens.push_back(plain.sample(logits, {}));
+    for (int i = 0; i < 5; ++i) tokens.push_back(typical.sample(logits, {}));
+    return tokens;
+  };
+  set_num_threads(1);
+  const std::vector<TokenId> expected = choices();
+  EXPECT_EQ(expected[0], std::ranges::max_element(logits) - logits.begin());
+  for (const int threads : {2, 7, 32}) {
+    set_num_threads(threads);
+    EXPECT_EQ(choices(), expected) << threads << " threads";
+  }
+  set_num_threads(before);
 }
 
 TEST(Sampler, SeedsAreReproducibleOnEveryPlatform) {
