@@ -174,6 +174,33 @@ class Attention {
   const int64_t rows_;  // of the highest block
 };
 
+// Stores the new keys and values. A task has one head and up to a panel of positions.
+void store(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView k, ConstMatrixView v,
+           ops::Batch batch, const std::vector<NewTokens>& tokens) {
+  struct Rows {
+    size_t sequence;
+    int64_t first, count;  // new tokens of the sequence
+  };
+  std::vector<Rows> pieces;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    for (int64_t first = 0; first < tokens[i].tokens;) {
+      const int64_t to_end = kPanel - (tokens[i].past + first) % kPanel;
+      const int64_t count = std::min(to_end, tokens[i].tokens - first);
+      pieces.push_back({i, first, count});
+      first += count;
+    }
+  }
+  constexpr int64_t kStoreWork = 8;  // of an element, in multiply-adds on data in cache; assumed
+  const int64_t heads = shape.num_key_value_heads;
+  for_each_task(std::ssize(pieces) * heads, 2 * kStoreWork * k.rows * k.columns, [&](int64_t task) {
+    const Rows& rows = pieces[static_cast<size_t>(task / heads)];
+    const int64_t row = tokens[rows.sequence].first_token + rows.first;
+    cpu_cache(batch[rows.sequence])
+        .store(layer, task % heads, tokens[rows.sequence].past + rows.first,
+               k.row_range(row, rows.count), v.row_range(row, rows.count));
+  });
+}
+
 }  // namespace
 
 void attention(const Kernels& kernels, const ops::AttentionShape& shape, int64_t layer,
@@ -189,13 +216,7 @@ void attention(const Kernels& kernels, const ops::AttentionShape& shape, int64_t
     rows += sequence.rows;
   }
   NMM_CHECK(rows == q.rows);
-  const int64_t heads = shape.num_key_value_heads;
-  for_each_task(std::ssize(batch) * heads, k.rows * k.columns, [&](int64_t task) {
-    const auto i = static_cast<size_t>(task / heads);
-    const auto& [past, first, count] = tokens[i];
-    cpu_cache(batch[i]).store(layer, task % heads, k.row_range(first, count),
-                              v.row_range(first, count));
-  });
+  store(shape, layer, k, v, batch, tokens);
   Attention(kernels, shape, layer, q, batch, tokens, y).run(scratch);
 }
 

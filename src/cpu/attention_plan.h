@@ -12,8 +12,8 @@
 namespace neuronmm::cpu {
 
 // The number of positions in a range. It is part of the result: every row is computed range by
-// range, and the ranges are added up in their order.
-inline constexpr int64_t kRangePositions = 4 * kKeyBlock;
+// range, and the ranges are added up in their order. Shorter ranges give more tasks in decoding.
+inline constexpr int64_t kRangePositions = 2 * kKeyBlock;
 
 // The new tokens of one sequence: how many it has seen, how many are new, and the first row that
 // they take in the batch. The rows of a key/value head are its queries, token by token: row t is

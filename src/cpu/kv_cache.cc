@@ -50,12 +50,13 @@ ops::KvBlock CpuKvCache::make_block() const {
   return {memory, memory->data()};
 }
 
-void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
+void CpuKvCache::store(int64_t layer, int64_t head, int64_t first, ConstMatrixView k,
+                       ConstMatrixView v) {
   if (is_bf16_) {
-    store_as<Bf16Element>(layer, head, k, v);
-    clear_values(layer, head, length() + k.rows);
+    store_as<Bf16Element>(layer, head, first, k, v);
+    clear_values(layer, head, first + k.rows);
   } else {
-    store_as<Fp32Element>(layer, head, k, v);
+    store_as<Fp32Element>(layer, head, first, k, v);
   }
 }
 
@@ -63,11 +64,12 @@ void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatr
 // (columns) by 128 positions (k). A position is therefore a column of the keys and a row of the
 // values. What is beyond head_dim is zeros, because attention reads whole panels.
 template <typename Element>
-void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
+void CpuKvCache::store_as(int64_t layer, int64_t head, int64_t first, ConstMatrixView k,
+                          ConstMatrixView v) {
   using Type = typename Element::Type;
   const int64_t head_dim = shape().head_dim;
   for (int64_t i = 0; i < k.rows; ++i) {
-    const int64_t block = (length() + i) / kKeyBlock, position = (length() + i) % kKeyBlock;
+    const int64_t block = (first + i) / kKeyBlock, position = (first + i) % kKeyBlock;
     uint32_t* const memory = block_memory()[block];
     auto* const keys = reinterpret_cast<Type*>(memory + keys_offset(layer, head) +
                                                position / kPanel * head_.key_panel);

@@ -40,13 +40,14 @@ class CpuKvCache : public ops::KvCache {
   int64_t value_panel() const { return head_.value_panel; }
   ops::KvBlock make_block() const override;
 
-  // Stores one head of the rows k, v [M, kv_heads·head_dim] at positions length() ... length() + M
-  // - 1. The cache must have grown to hold them.
-  void store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
+  // Stores one head of the rows k, v [M, kv_heads·head_dim] at positions first ... first + M - 1,
+  // which are in one panel of kPanel positions. The cache must have grown to hold them. With bf16,
+  // the values of later positions of that panel become zeros.
+  void store(int64_t layer, int64_t head, int64_t first, ConstMatrixView k, ConstMatrixView v);
 
  private:
   template <typename Element>
-  void store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
+  void store_as(int64_t layer, int64_t head, int64_t first, ConstMatrixView k, ConstMatrixView v);
   // Sets bf16 values to zeros from this position on, up to a multiple of 32.
   void clear_values(int64_t layer, int64_t head, int64_t position);
 

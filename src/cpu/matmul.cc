@@ -17,6 +17,9 @@ int64_t k_block(const Kernels& kernels, WeightType weights) {
 }
 constexpr int64_t kGroupPanels = 4;
 
+// The cost of packing an element, in multiply-adds on data in cache. Assumed.
+constexpr int64_t kPackWork = 4;
+
 // Returns how many panels a task takes. The groups are smaller if few groups would leave a thread
 // waiting for another that has just begun one.
 int64_t group_panels(int64_t panels) {
@@ -130,6 +133,21 @@ void RowPacker::pack(int64_t first_tile, int64_t tiles, int64_t first_column,
   }
 }
 
+// If there are fewer tiles than threads, the columns are divided, too.
+void RowPacker::pack_all(ConstMatrixView x) const {
+  const PackedRows& a = rows_;
+  const int64_t groups = (a.k + kQuantGroup - 1) / kQuantGroup;
+  const int64_t parts = std::clamp<int64_t>(2 * num_threads() / std::max<int64_t>(a.tiles, 1), 1,
+                                            std::max<int64_t>(groups, 1));
+  for_each_task(a.tiles * parts, kPackWork * a.rows * a.k, [&](int64_t task) {
+    const int64_t tile = task / parts, part = task % parts;
+    const int64_t first = groups * part / parts * kQuantGroup;
+    const int64_t end = std::min(a.k, groups * (part + 1) / parts * kQuantGroup);
+    pack(tile, 1, first,
+         {x.row(a.first_row(tile)) + first, a.tile_rows(tile), end - first, x.stride});
+  });
+}
+
 PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weights,
                      Buffer<float>& storage) {
   const RowPacker packer(kernels, x.rows, x.columns, weights, storage);
@@ -139,9 +157,7 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
     a.data = x.data;
     return a;
   }
-  for_each_task(a.tiles, a.rows * a.k, [&](int64_t tile) {
-    packer.pack(tile, 1, 0, x.row_range(a.first_row(tile), a.tile_rows(tile)));
-  });
+  packer.pack_all(x);
   return a;
 }
 
@@ -215,6 +231,30 @@ void pack_gated(const Kernels& kernels, MutableMatrixView gates, MutableMatrixVi
   }
 }
 
+// The variant for more threads than groups of panels: every panel is a task, and the hidden rows
+// are packed when all of them are there.
+void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, const Product& up,
+                                Buffer<float>& scratch, const RowPacker& hidden) {
+  const int64_t rows = up.a.rows, n = up.w->n(), width = up.w->panels() * kPanel;
+  float* const sums = scratch.reserve(2 * rows * width);
+  const MutableMatrixView gates(sums, rows, n, width), ups(sums + rows * width, rows, n, width);
+  const auto part_of = [](const PackedRows& a, int64_t panel) {
+    return ProductPart{.first_tile = 0, .tiles = a.tiles, .first_panel = panel, .panels = 1};
+  };
+  for_each_task(up.w->panels(), multiply_adds(gate) + multiply_adds(up), [&](int64_t panel) {
+    const int64_t column = panel * kPanel, columns = std::min(kPanel, n - column);
+    const auto at = [&](const MutableMatrixView& all) {
+      return MutableMatrixView(all.data + column, rows, columns, width);
+    };
+    kernels.multiply(gate.a, *gate.w, part_of(gate.a, panel), gate.bias, at(gates));
+    kernels.multiply(up.a, *up.w, part_of(up.a, panel), up.bias, at(ups));
+    for (int64_t i = 0; i < rows; ++i) {
+      kernels.silu_multiply(gates.row(i) + column, ups.row(i) + column, columns);
+    }
+  });
+  hidden.pack_all(ups);
+}
+
 }  // namespace
 
 void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up,
@@ -225,6 +265,9 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
   // Hidden columns are quantized in groups of 128 with a scale each, and two threads must not share
   // a group.
   const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels * steps.shares());
+  if (steps.shares() * ((panels + group - 1) / group) < num_threads()) {
+    return multiply_gate_up_by_panels(kernels, gate, up, scratch, hidden);
+  }
   const int64_t groups = (panels + group - 1) / group;
   const int64_t own_sums = steps.rows() * kGroupColumns;
   float* const sums = scratch.reserve(2 * own_sums * num_threads());

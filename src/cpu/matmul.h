@@ -44,6 +44,8 @@ class RowPacker {
   // Packs a part. `x` has the rows of these tiles, and their columns from first_column on (for int8
   // a multiple of kQuantGroup).
   void pack(int64_t first_tile, int64_t tiles, int64_t first_column, ConstMatrixView x) const;
+  // Packs all of x, on all threads.
+  void pack_all(ConstMatrixView x) const;
 
  private:
   void pack(int64_t tile, const ColumnRange& columns, const float* const* rows) const;

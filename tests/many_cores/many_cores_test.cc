@@ -15,7 +15,7 @@ namespace neuronmm::many_cores {
 namespace {
 
 // Functions whose loops may have too few tasks.
-const std::set<std::string> kExceptions = {"Attention::run", "multiply_gate_up", "pack_rows"};
+const std::set<std::string> kExceptions = {};
 
 class ManyCores : public testing::TestWithParam<std::tuple<int, WeightBits>> {};
 

@@ -44,14 +44,15 @@ struct CountingKernels {
     // Tasks of several products alternate between them only where the rows have shares.
     if (shapes.find(shape) == std::string::npos) shapes += (shapes.empty() ? "" : " ") + shape;
   }
+  template <int64_t bytes_of_element>
   static void attend(const cpu::AttentionBlock& block) {
     if (!counting()) return;
     const int64_t positions = block.end - block.begin;
-    recorder->pieces_.keys += (positions + cpu::kKeyBlock - 1) / cpu::kKeyBlock;
-    load().kv_bytes += 2 * positions * block.q.k * (block.is_bf16 ? 2 : 4);
+    ++recorder->pieces_.ranges;
+    load().kv_bytes += 2 * positions * block.q.k * bytes_of_element;
     load().multiply_adds += 2 * positions * block.q.k * block.q.rows;
   }
-  static void pack_floats(const cpu::PackedRows&, int64_t, const cpu::ColumnRange& columns, float,
+  static void pack_floats(const cpu::PackedRows&, int64_t, const cpu::ColumnRange& columns,
                           const float* const*, float*) {
     pack(columns);
   }
@@ -59,6 +60,9 @@ struct CountingKernels {
                          const float* const*, int32_t*) {
     pack(columns);
   }
+  static void add_attention(int64_t, int64_t, float, const cpu::AttentionSums&,
+                            const cpu::AttentionSums&) {}
+  static void finish(const float*, const float*, int64_t, float*) { row(); }
   static void silu_multiply(const float*, float*, int64_t) {
     if (counting()) ++recorder->pieces_.pairs;
   }
@@ -89,7 +93,10 @@ const cpu::Kernels& counting_kernels() {
     kernels.multiply_int8 = CountingKernels::multiply;
     kernels.multiply_int6 = CountingKernels::multiply;
     kernels.multiply_int4 = CountingKernels::multiply;
-    kernels.attend = CountingKernels::attend;
+    kernels.attend_fp32 = CountingKernels::attend<4>;
+    kernels.attend_bf16 = CountingKernels::attend<2>;
+    kernels.add_attention = CountingKernels::add_attention;
+    kernels.finish_attention = CountingKernels::finish;
     kernels.silu_multiply = CountingKernels::silu_multiply;
     kernels.add = CountingKernels::add;
     kernels.rms_norm = CountingKernels::norm;
@@ -129,7 +136,7 @@ void StepRecorder::end_loop() {
   Step& step = steps_.back();
   const int64_t products = pieces_.pairs > 0 ? pieces_.products / 2 : pieces_.products;
   step.pieces = products > 0         ? products
-                : pieces_.keys > 0   ? pieces_.keys
+                : pieces_.ranges > 0 ? pieces_.ranges
                 : pieces_.packed > 0 ? pieces_.packed
                                      : pieces_.rows;
 }

@@ -27,7 +27,7 @@ struct Step {
   int64_t tasks = 0;
   int64_t work = kUnknownWork;  // what the loop's author says, in multiply-adds
   // The number of pieces that no task can be smaller than: panels of a weight for one tile of rows,
-  // blocks of keys for one block of query rows, or rows. 0 if the kernels did not tell.
+  // ranges of positions for one block of query rows, or rows. 0 if the kernels did not tell.
   int64_t pieces = 0;
   std::vector<ThreadLoad> threads;
 
@@ -54,7 +54,7 @@ class StepRecorder : public LoopRecorder {
   friend struct CountingKernels;
   // Pieces that kernels were called for in the present loop.
   struct Pieces {
-    int64_t products = 0, pairs = 0, keys = 0, packed = 0, rows = 0;
+    int64_t products = 0, pairs = 0, ranges = 0, packed = 0, rows = 0;
   };
 
   bool in_step_ = false;  // in a loop with iterations
