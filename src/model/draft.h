@@ -68,6 +68,8 @@ class Draft {
   // Returns the time that a proposal takes, in seconds of the backend's clock, or nothing if it has
   // not been measured yet.
   virtual std::optional<double> proposal_seconds() const { return 0.0; }
+  // Returns memory that no sequence uses to the system, and how many blocks that was.
+  virtual int64_t release_unused() { return 0; }
 };
 
 }  // namespace neuronmm::model

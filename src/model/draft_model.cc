@@ -110,8 +110,11 @@ struct DraftModel::Drafting {
 };
 
 DraftModel::DraftModel(const Transformer& transformer, std::unique_ptr<DraftCaches> caches,
-                       int64_t chunk_tokens)
-    : transformer_(transformer), caches_(std::move(caches)), chunk_tokens_(chunk_tokens) {}
+                       int64_t vocabulary, int64_t chunk_tokens)
+    : transformer_(transformer),
+      caches_(std::move(caches)),
+      vocabulary_(vocabulary),
+      chunk_tokens_(chunk_tokens) {}
 
 std::unique_ptr<DraftState> DraftModel::begin(const std::string& salt) {
   return std::make_unique<State>(*caches_, caches_->make(salt));
@@ -126,9 +129,10 @@ std::optional<DraftModel::Drafting> DraftModel::prepare(DraftTask& task, int64_t
   task.most = std::min(task.most, cache.cache().shape().capacity_tokens - length + 1);
   if (task.most <= 0) return std::nullopt;
   cache.roll_back(tokens);
-  if (!cache.prepare(tokens, length + task.most - 1)) return std::nullopt;
+  const bool has_room = cache.prepare(tokens, length + task.most - 1);
   const auto held = static_cast<size_t>(cache.cache().length());
   cache.held.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(held));
+  if (!has_room) return std::nullopt;
   const int64_t unread = length - std::ssize(cache.held);
   if (unread > kReadPerToken * std::ssize(task.sequence->generated())) return std::nullopt;
   int64_t count = unread;
@@ -138,6 +142,8 @@ std::optional<DraftModel::Drafting> DraftModel::prepare(DraftTask& task, int64_t
   }
   if (count <= 0) return std::nullopt;
   const auto input = tokens.subspan(held, static_cast<size_t>(count));
+  const int64_t known = transformer_.config().vocab_size;
+  if (std::ranges::any_of(input, [&](TokenId id) { return id >= known; })) return std::nullopt;
   Drafting drafting = {&task, &cache, nullptr, {input.begin(), input.end()}};
   if (count < unread) return drafting;
   drafting.preview = task.sequence->preview();
@@ -176,6 +182,7 @@ Status DraftModel::run_pass(std::vector<Drafting>& drafting) {
     one.wanted = one.preview->wanted();
     ops::WantedLogits own = one.wanted;
     own.log_sum = false;
+    own.all = own.all || transformer_.config().vocab_size != vocabulary_;
     own.num_best = std::max<int64_t>(own.num_best, 2);  // for the grade
     batch.back().logits = Logits::kLast;
     batch.back().wanted = {std::move(own)};
@@ -186,14 +193,23 @@ Status DraftModel::run_pass(std::vector<Drafting>& drafting) {
   const Predictions predictions = transformer_.predict(batch);
   for (Drafting& one : drafting)
     one.cache->held.insert(one.cache->held.end(), one.input.begin(), one.input.end());
-  parallel_for(std::ssize(choosing), [&](int64_t i) {
-    Drafting& one = *choosing[static_cast<size_t>(i)];
-    one.next = one.preview->choose(predictions.row(i));
-    if (one.next.ok() && one.next->token)
-      one.grade = grade_of(predictions.row(i), *one.next->token);
-  });
+  parallel_for(std::ssize(choosing),
+               [&](int64_t i) { choose(*choosing[static_cast<size_t>(i)], predictions.row(i)); });
   measure(backend.clock_seconds() - start, rows, std::ssize(choosing));
   return {};
+}
+
+// The vocabulary may be padded to other sizes in the two models. The rest of it is never proposed.
+void DraftModel::choose(Drafting& drafting, std::span<const float> logits) const {
+  std::vector<float> padded;
+  if (std::ssize(logits) != vocabulary_) {
+    padded.assign(static_cast<size_t>(vocabulary_), std::numeric_limits<float>::lowest());
+    std::ranges::copy(logits.first(std::min(logits.size(), padded.size())), padded.begin());
+    logits = padded;
+  }
+  drafting.next = drafting.preview->choose(logits);
+  if (drafting.next.ok() && drafting.next->token)
+    drafting.grade = grade_of(logits, *drafting.next->token);
 }
 
 // Passes that read more than the tokens of the step before do not count.
@@ -206,13 +222,14 @@ void DraftModel::measure(double seconds, int64_t rows, int64_t proposals) {
 
 // Adds the token that the pass has chosen to the proposals if it pays to check it. Returns whether
 // another one shall follow.
-bool DraftModel::adopt(Drafting& drafting, const DraftPrices& prices) {
+bool DraftModel::adopt(Drafting& drafting, const DraftPrices& prices) const {
   if (!drafting.preview) return false;
   DraftTask& task = *drafting.task;
   const Step& next = *drafting.next;
   const ProposalOdds& odds = task.state->odds;
   drafting.reach *= odds.chance(drafting.grade);
-  if (!next.token || (!task.trial && drafting.reach <= prices.check)) {
+  const bool known = next.token && *next.token < transformer_.config().vocab_size;
+  if (!known || (!task.trial && drafting.reach <= prices.check)) {
     if (!task.proposals.empty()) task.wanted.push_back(std::move(drafting.wanted));
     return false;
   }

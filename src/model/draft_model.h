@@ -38,6 +38,8 @@ class DraftCaches {
   virtual std::unique_ptr<DraftCache> make(const std::string& salt) = 0;
   // Takes the cache of a sequence that has ended.
   virtual void give_back(std::unique_ptr<DraftCache> /*cache*/) {}
+  // Returns memory that no sequence uses to the system, and how many blocks that was.
+  virtual int64_t release_unused() { return 0; }
 };
 
 // Returns caches without a limit of memory. The cache of the sequence that ended last is kept for
@@ -46,14 +48,16 @@ std::unique_ptr<DraftCaches> make_draft_caches(const Transformer& transformer);
 
 class DraftModel : public Draft {
  public:
-  // `transformer` must outlive the object. At most `chunk_tokens` tokens of texts that the draft
+  // `transformer` must outlive the object. The texts have ids below `vocabulary`; those that the
+  // draft does not know end its proposals. At most `chunk_tokens` tokens of texts that the draft
   // has not read yet are computed per call, so that other sequences do not wait for them.
   DraftModel(const Transformer& transformer, std::unique_ptr<DraftCaches> caches,
-             int64_t chunk_tokens);
+             int64_t vocabulary, int64_t chunk_tokens);
 
   std::unique_ptr<DraftState> begin(const std::string& salt) override;
   Status propose(std::vector<DraftTask>& tasks, const DraftPrices& prices) override;
   std::optional<double> proposal_seconds() const override { return proposal_seconds_; }
+  int64_t release_unused() override { return caches_->release_unused(); }
 
  private:
   class State;
@@ -61,12 +65,13 @@ class DraftModel : public Draft {
 
   std::optional<Drafting> prepare(DraftTask& task, int64_t& chunk_left);
   Status run_pass(std::vector<Drafting>& drafting);
+  void choose(Drafting& drafting, std::span<const float> logits) const;
   void measure(double seconds, int64_t rows, int64_t proposals);
-  static bool adopt(Drafting& drafting, const DraftPrices& prices);
+  bool adopt(Drafting& drafting, const DraftPrices& prices) const;
 
   const Transformer& transformer_;
   const std::unique_ptr<DraftCaches> caches_;
-  const int64_t chunk_tokens_;
+  const int64_t vocabulary_, chunk_tokens_;
   std::optional<double> proposal_seconds_;
 };
 

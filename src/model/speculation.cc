@@ -36,10 +36,17 @@ Speculation::Speculation(std::unique_ptr<Draft> draft, const ops::Backend& backe
     : draft_(std::move(draft)), backend_(backend) {}
 
 std::unique_ptr<DraftState> Speculation::begin(const std::string& salt) {
-  return failure_ ? nullptr : draft_->begin(salt);
+  if (failure_) return nullptr;
+  try {
+    return draft_->begin(salt);
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    return nullptr;
+  }
 }
 
 void Speculation::propose(std::vector<DraftTask>& tasks) {
+  draft_seconds_ = 0.0;
   if (failure_) return;
   const DraftPrices prices = prices_.prices(draft_->proposal_seconds());
   for (DraftTask& task : tasks) {

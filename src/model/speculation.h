@@ -41,7 +41,7 @@ class Speculation {
   Speculation(std::unique_ptr<Draft> draft, const ops::Backend& backend);
 
   // Returns the state of a new sequence, which must not outlive the object, or null if the draft
-  // has failed.
+  // has failed or fails now.
   std::unique_ptr<DraftState> begin(const std::string& salt = "");
   // Sets the proposals of the tasks. `most` of each is the number of tokens that the sequence may
   // still have, without the one that it gets anyway. Throws LoopsStopped and WorkersLost only.
@@ -50,6 +50,9 @@ class Speculation {
   void record(const DraftTask& task, int64_t accepted);
   // Learns how long the model took for the rows of a step, and how many tokens came of them.
   void record_step(int64_t rows, int64_t tokens, double model_seconds);
+
+  // Returns memory that no sequence uses to the system, and how many blocks that was.
+  int64_t release_unused() { return draft_->release_unused(); }
 
   const DraftCounts& counts() const { return counts_; }
   // Returns why the draft does not work any more.
