@@ -57,19 +57,35 @@ std::vector<Request> mixed_requests() {
   return requests;
 }
 
+// Returns what generate() makes of the requests. No engine may run meanwhile.
+std::vector<model::Generation> expected_answers(const model::Transformer& transformer,
+                                                const std::vector<Request>& requests) {
+  std::vector<model::Generation> expected;
+  for (const Request& request : requests) expected.push_back(expected_answer(transformer, request));
+  return expected;
+}
+
+// Submits all requests at once and waits for their answers.
+std::vector<std::shared_ptr<Recorder>> submit_all(Engine& engine,
+                                                  const std::vector<Request>& requests) {
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (const Request& request : requests) {
+    recorders.push_back(std::make_shared<Recorder>(request.choices));
+    EXPECT_FALSE(engine.submit(request, recorders.back()).refusal);
+  }
+  for (const auto& recorder : recorders) recorder->wait();
+  return recorders;
+}
+
 TEST_P(EngineSpeculation, AnswersAreTheSameAsThoseOfGenerate) {
   const std::vector<Request> requests = mixed_requests();
+  const auto expected = expected_answers(transformer, requests);
   for (const EngineOptions& options : all_drafts()) {
     Engine engine(transformer, options);
-    std::vector<std::shared_ptr<Recorder>> recorders;
-    for (const Request& request : requests) {
-      recorders.push_back(std::make_shared<Recorder>());
-      ASSERT_FALSE(engine.submit(request, recorders.back()).refusal);
-    }
+    const auto recorders = submit_all(engine, requests);
     int64_t generated = 0;
     for (size_t i = 0; i < requests.size(); ++i) {
-      recorders[i]->wait();
-      expect_answer(recorders[i]->answer(), expected_answer(transformer, requests[i]));
+      expect_answer(recorders[i]->answer(), expected[i]);
       generated += std::ssize(recorders[i]->answer().tokens);
     }
     expect_no_block_in_use(engine);
@@ -87,24 +103,20 @@ TEST_P(EngineSpeculation, AnswersAreTheSameAsThoseOfGenerate) {
 
 // Memory for a few blocks only, so that sequences are preempted and proposals find no room.
 TEST_P(EngineSpeculation, AnswersAreTheSameIfMemoryIsShort) {
+  std::vector<Request> requests;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    Request request;
+    request.prompt = model::random_tokens(100, kVocabulary, seed);
+    request.max_new_tokens = 150;
+    requests.push_back(request);
+  }
+  const auto expected = expected_answers(transformer, requests);
   for (EngineOptions options : all_drafts()) {
     options.context_tokens = 500;
     options.kv_cache_bytes = 7 * kv_block_bytes(transformer, options);
     Engine engine(transformer, options);
-    std::vector<Request> requests;
-    std::vector<std::shared_ptr<Recorder>> recorders;
-    for (uint64_t seed = 0; seed < 6; ++seed) {
-      Request request;
-      request.prompt = model::random_tokens(100, kVocabulary, seed);
-      request.max_new_tokens = 150;
-      requests.push_back(request);
-      recorders.push_back(std::make_shared<Recorder>());
-      ASSERT_FALSE(engine.submit(request, recorders.back()).refusal);
-    }
-    for (size_t i = 0; i < requests.size(); ++i) {
-      recorders[i]->wait();
-      expect_answer(recorders[i]->answer(), expected_answer(transformer, requests[i]));
-    }
+    const auto recorders = submit_all(engine, requests);
+    for (size_t i = 0; i < requests.size(); ++i) expect_answer(recorders[i]->answer(), expected[i]);
     EXPECT_GT(engine.statistics().preemptions, 0);
     expect_no_block_in_use(engine);
   }
@@ -119,6 +131,7 @@ TEST_P(EngineSpeculation, EachChoiceHasItsOwnSeed) {
   for (const EngineOptions& options : all_drafts()) {
     Engine engine(transformer, options);
     const auto recorder = submit_and_wait(engine, request);
+    engine.abort();
     for (int64_t choice = 0; choice < 5; ++choice)
       expect_answer(recorder->answer(static_cast<size_t>(choice)),
                     expected_answer(transformer, request, choice));
@@ -235,6 +248,8 @@ TEST_P(EngineSpeculation, GoesOnWithoutADraftThatFailsAndSaysSoOnce) {
   const model::Transformer broken = load_tiny(long_config(600), tensors, timeless).value();
   const ShortOfMemory failing(*backend);
   const model::Transformer short_of_memory = make_model(long_config(600), failing);
+  const std::vector<Request> requests = mixed_requests();
+  const auto expected = expected_answers(transformer, requests);
   for (const model::Transformer* const draft : {&broken, &short_of_memory}) {
     std::atomic<int> failures = 0;
     std::string reason;
@@ -246,9 +261,9 @@ TEST_P(EngineSpeculation, GoesOnWithoutADraftThatFailsAndSaysSoOnce) {
     };
     Engine engine(transformer, options);
     for (int i = 0; i < 3; ++i) {
-      for (const Request& request : mixed_requests())
-        expect_answer(submit_and_wait(engine, request)->answer(),
-                      expected_answer(transformer, request));
+      const auto recorders = submit_all(engine, requests);
+      for (size_t k = 0; k < requests.size(); ++k)
+        expect_answer(recorders[k]->answer(), expected[k]);
     }
     expect_no_block_in_use(engine);
     engine.abort();
