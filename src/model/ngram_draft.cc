@@ -9,7 +9,7 @@ namespace {
 
 // The chances of a token after a match of kLeastMatch, kLeastMatch + 1, ... tokens. Assumed; the
 // text corrects them.
-constexpr PriorChances kMatchChances = {0.35, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95};
+constexpr PriorChances kMatchChances = {0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.85, 0.9};
 
 int64_t agreeing(std::span<const TokenId> tokens, size_t next) {
   const auto most = std::min(static_cast<int64_t>(next), kLongestMatch);

@@ -1,6 +1,7 @@
 #include "model/proposal_odds.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace neuronmm::model {
 namespace {
@@ -8,9 +9,6 @@ namespace {
 // The share of its old value that an estimate keeps with each proposal that was checked. Assumed:
 // about twenty proposals of a grade decide, so that the odds follow a text that changes.
 constexpr double kChanceKept = 0.95;
-// The chance of a proposal whose grade is not known yet: the mean before the first one was checked.
-// Assumed.
-constexpr double kFirstMean = 0.75;
 // The same for the mean of all grades, which decides about pauses. Assumed.
 constexpr double kMeanKept = 0.9;
 
@@ -20,7 +18,9 @@ void move(double& estimate, double kept, bool accepted) {
 
 }  // namespace
 
-ProposalOdds::ProposalOdds(const PriorChances& prior) : chances_(prior), mean_(kFirstMean) {}
+// Before the first proposal was checked, all grades count as equally frequent.
+ProposalOdds::ProposalOdds(const PriorChances& prior)
+    : chances_(prior), mean_(std::accumulate(prior.begin(), prior.end(), 0.0) / kEvidenceGrades) {}
 
 ProposalOdds::Allowance ProposalOdds::next(double price, int64_t limit) {
   if (limit <= 0) return {};

@@ -11,6 +11,8 @@ constexpr double kStepKept = 0.95;
 // The smallest variance of the number of rows that tells what a row costs, in squared rows.
 // Assumed.
 constexpr double kLeastVariance = 0.25;
+// The smallest share of a pass that a row takes. Assumed: times of a busy machine may show less.
+constexpr double kLeastRowShare = 0.01;
 
 }  // namespace
 
@@ -27,13 +29,14 @@ void StepPrices::record(int64_t rows, int64_t tokens, double model_seconds, doub
 }
 
 // Returns the slope of the line of least squares through the times of the steps over their rows. It
-// lies between 0 and the mean time of a row.
+// lies between a small share of a pass and the mean time of a row.
 double StepPrices::row_seconds() const {
   const double mean_rows = rows_ / steps_, mean_seconds = seconds_ / steps_;
   const double variance = rows_squared_ / steps_ - mean_rows * mean_rows;
   if (variance < kLeastVariance) return kFirstCheckPrice * mean_seconds;
   const double covariance = rows_seconds_ / steps_ - mean_rows * mean_seconds;
-  return std::clamp(covariance / variance, 0.0, mean_seconds / mean_rows);
+  const double most = mean_seconds / mean_rows;
+  return std::clamp(covariance / variance, std::min(kLeastRowShare * mean_seconds, most), most);
 }
 
 DraftPrices StepPrices::prices(std::optional<double> proposal_seconds) const {

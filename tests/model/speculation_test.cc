@@ -83,8 +83,8 @@ TEST(NgramLookup, EndsBeforeAStopTokenAndWhereItDoesNotPay) {
   const Tokens prompt = {1, 2, 3, 4, 5, 9, 1, 2, 3};
   const Continuation text(prompt, {.max_new_tokens = 20, .stop_tokens = {5}}, 20);
   EXPECT_EQ(tokens_of(looked_up(text, 4)), (Tokens{4}));
-  EXPECT_EQ(looked_up(Continuation(prompt, {}, 20), 4, {.check = 0.45}).proposals.size(), 1u);
-  EXPECT_TRUE(looked_up(Continuation(prompt, {}, 20), 4, {.check = 0.55}).proposals.empty());
+  EXPECT_EQ(looked_up(Continuation(prompt, {}, 20), 4, {.check = 0.25}).proposals.size(), 1u);
+  EXPECT_TRUE(looked_up(Continuation(prompt, {}, 20), 4, {.check = 0.35}).proposals.empty());
 }
 
 // Allows token t + 1 after token t, and the end after token 6.
