@@ -15,9 +15,10 @@ constexpr std::array<float, kEvidenceGrades - 1> kMargins = {0.25f, 0.5f, 1.0f, 
                                                              2.5f,  4.0f, 6.0f};
 // The chances of these grades. Assumed; each text corrects them.
 constexpr PriorChances kModelChances = {0.5, 0.6, 0.7, 0.8, 0.88, 0.95, 0.98, 0.995};
-// The draft begins to read a text when the answer has a token for so many tokens to be read.
-// Reading must pay through the rest of the answer, which is likely to be as long again. Assumed:
-// the draft reads this many tokens in the time that it saves on one.
+// The draft begins to read a text when the answer has a token for so many tokens to be read,
+// divided by the number of texts that share the time of a step. Reading must pay through the rest
+// of the answer, which is likely to be as long again. Assumed: the draft reads this many tokens in
+// the time that it saves on a token of a single text.
 constexpr int64_t kReadPerToken = 32;
 // The largest number of unread tokens that do not count as reading: those of the step before.
 constexpr int64_t kLatestTokens = kMostProposals + 1;
@@ -121,7 +122,8 @@ std::unique_ptr<DraftState> DraftModel::begin(const std::string& salt) {
 }
 
 // Returns nothing if the sequence gets no proposals and reads nothing now.
-std::optional<DraftModel::Drafting> DraftModel::prepare(DraftTask& task, int64_t& chunk_left) {
+std::optional<DraftModel::Drafting> DraftModel::prepare(DraftTask& task, int64_t texts,
+                                                        int64_t& chunk_left) {
   DraftCache& cache = static_cast<State&>(*task.state).cache();
   const std::span<const TokenId> tokens = task.sequence->tokens();
   const int64_t length = std::ssize(tokens);
@@ -134,7 +136,7 @@ std::optional<DraftModel::Drafting> DraftModel::prepare(DraftTask& task, int64_t
   cache.held.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(held));
   if (!has_room) return std::nullopt;
   const int64_t unread = length - std::ssize(cache.held);
-  if (unread > kReadPerToken * std::ssize(task.sequence->generated())) return std::nullopt;
+  if (unread * texts > kReadPerToken * std::ssize(task.sequence->generated())) return std::nullopt;
   int64_t count = unread;
   if (unread > kLatestTokens) {
     count = std::min(unread, chunk_left);
@@ -156,7 +158,8 @@ Status DraftModel::propose(std::vector<DraftTask>& tasks, const DraftPrices& pri
   int64_t chunk_left = chunk_tokens_;
   for (DraftTask& task : tasks) {
     if (task.most <= 0) continue;
-    if (auto one = prepare(task, chunk_left)) drafting.push_back(std::move(*one));
+    if (auto one = prepare(task, std::ssize(tasks), chunk_left))
+      drafting.push_back(std::move(*one));
   }
   while (!drafting.empty()) {
     NMM_TRY(run_pass(drafting));

@@ -63,7 +63,7 @@ class DraftModel : public Draft {
   class State;
   struct Drafting;
 
-  std::optional<Drafting> prepare(DraftTask& task, int64_t& chunk_left);
+  std::optional<Drafting> prepare(DraftTask& task, int64_t texts, int64_t& chunk_left);
   Status run_pass(std::vector<Drafting>& drafting);
   void choose(Drafting& drafting, std::span<const float> logits) const;
   void measure(double seconds, int64_t rows, int64_t proposals);
