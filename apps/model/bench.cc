@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "eval/latency_report.h"
 #include "io/shards.h"
+#include "model/draft_option.h"
 #include "model/tensor_specs.h"
 #include "report_writer.h"
 
@@ -20,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
-  std::string model_dir, against_dir, json;
+  std::string model_dir, against_dir, draft, json;
   eval::LatencySettings settings;  // the three lists below replace its fields of the same names
   std::vector<int64_t> prompt_tokens = {settings.prompt_tokens};
   std::vector<int64_t> new_tokens = {settings.new_tokens};
@@ -45,9 +46,14 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
                    "Folder of a model, or config.json for trn1 to trn3")
       ->required()
       ->group(kInput);
-  command
-      ->add_option("--against", flags.against_dir, "Also time this model, in turns with the first")
+  auto* against = command
+                      ->add_option("--against", flags.against_dir,
+                                   "Also time this model, in turns with the first")
+                      ->type_name("DIR")
+                      ->group(kInput);
+  command->add_option("--draft", flags.draft, "Also time the model with this draft, or with ngram")
       ->type_name("DIR")
+      ->excludes(against)
       ->group(kInput);
   list("--prompt-tokens", flags.prompt_tokens, "Read N random tokens, for all N listed", count);
   list("--new-tokens", flags.new_tokens, "Generate N tokens, 2 or more",
@@ -115,7 +121,9 @@ std::vector<Row> table_rows(const eval::LatencyReport& report) {
   return rows;
 }
 
-void print_table(const ReportWriter& writer, const std::vector<eval::LatencyReport>& reports) {
+// `second` is the heading of the second column.
+void print_table(const ReportWriter& writer, const std::vector<eval::LatencyReport>& reports,
+                 const char* second) {
   std::vector<std::vector<Row>> columns;
   columns.reserve(reports.size());
   for (const eval::LatencyReport& report : reports) columns.push_back(table_rows(report));
@@ -123,7 +131,7 @@ void print_table(const ReportWriter& writer, const std::vector<eval::LatencyRepo
   if (two) columns.push_back(table_rows(eval::speedup(reports[0], reports[1])));
 
   writer.print("{:29} {:9} {:>11}", "", "", "model");
-  if (two) writer.print(" {:>11} {:>9}", "against", "speed-up");
+  if (two) writer.print(" {:>11} {:>9}", second, "speed-up");
   writer.print("\n");
   for (size_t i = 0; i < columns[0].size(); ++i) {
     writer.print("{:29} {:9} {:11.3f}", columns[0][i].what, columns[0][i].unit,
@@ -133,14 +141,14 @@ void print_table(const ReportWriter& writer, const std::vector<eval::LatencyRepo
   }
 }
 
-void print_speed(const ReportWriter& writer, const char* what,
+void print_speed(const ReportWriter& writer, const char* what, const char* second,
                  const std::vector<eval::LatencyReport>& reports,
                  eval::LatencyStatistics eval::LatencyReport::*statistics) {
   const double model = (reports[0].*statistics).throughput;
   writer.print("{:8} {:>11.1f} tokens/s", what, model);
   if (reports.size() == 2) {
     const double against = (reports[1].*statistics).throughput;
-    writer.print(", against {:.1f} tokens/s: {:.3f}x", against, against / model);
+    writer.print(", {} {:.1f} tokens/s: {:.3f}x", second, against, against / model);
   }
   writer.print("\n");
 }
@@ -149,17 +157,22 @@ void print_report(const ReportWriter& writer, const BenchFlags& flags,
                   const eval::LatencyContext& context,
                   const std::vector<eval::LatencyReport>& reports) {
   const eval::LatencySettings& settings = context.settings;
-  print_speed(writer, "prefill", reports, &eval::LatencyReport::context_encoding);
-  print_speed(writer, "decode", reports, &eval::LatencyReport::token_generation);
+  const char* const second = flags.draft.empty() ? "against" : "with draft";
+  print_speed(writer, "prefill", second, reports, &eval::LatencyReport::context_encoding);
+  print_speed(writer, "decode", second, reports, &eval::LatencyReport::token_generation);
   writer.print("{} prompt + {} new tokens x {}, {} of {} runs after 1 warm-up, {}\n",
                settings.prompt_tokens, settings.new_tokens, settings.batch, reports[0].runs,
                settings.runs, context.device);
   writer.print("model    {}\n", flags.model_dir);
-  if (reports.size() == 2) {
-    writer.print("against  {}\nspeed-up = latency of model / latency of against\n",
-                 flags.against_dir);
+  if (!flags.draft.empty()) {
+    const model::DraftCounts& counts = reports[1].draft;
+    writer.print("draft    {}, accepted {} of {} proposed tokens\n", flags.draft, counts.accepted,
+                 counts.proposed);
+  } else if (reports.size() == 2) {
+    writer.print("against  {}\n", flags.against_dir);
   }
-  print_table(writer, reports);
+  if (reports.size() == 2) writer.print("speed-up = latency of model / latency of {}\n", second);
+  print_table(writer, reports, second);
 }
 
 // Loads the model. A simulated device computes no values, so a config.json, which has the shapes,
@@ -185,16 +198,22 @@ Result<model::Transformer> load_model(const std::string& model_dir, const BenchF
   return model::Transformer::load(std::move(config), std::move(zeros), backend);
 }
 
+// The models to be timed, and the draft of each or null.
+struct TimedModels {
+  std::vector<const model::Transformer*> models;
+  std::vector<model::Speculation*> drafts;
+};
+
 // Measures and prints one combination of the lists and appends it to `runs`. Returns whether an
 // interrupt ended the measurement.
 Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& context,
-                          const std::vector<const model::Transformer*>& models,
-                          const ReportWriter& writer, Json& runs) {
+                          const TimedModels& timed, const ReportWriter& writer, Json& runs) {
   Progress progress(stderr);
-  NMM_ASSIGN(const auto measurement, eval::measure_latency(models, context.settings, progress));
+  NMM_ASSIGN(const auto measurement,
+             eval::measure_latency(timed.models, context.settings, progress, timed.drafts));
   std::vector<eval::LatencyReport> reports;
-  for (const auto& timed : measurement.models) {
-    reports.push_back(eval::latency_report(timed, context.settings));
+  for (const auto& times : measurement.models) {
+    reports.push_back(eval::latency_report(times, context.settings));
   }
   if (!runs.empty()) writer.print("\n");
   print_report(writer, flags, context, reports);
@@ -208,23 +227,31 @@ Result<int> run_bench(const BenchFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
   NMM_ASSIGN(const auto transformer, load_model(flags.model_dir, flags, *backend));
-  std::vector<const model::Transformer*> models = {&transformer};
+  NMM_ASSIGN(const auto draft, load_draft(flags.draft, transformer, nullptr));
+  const auto speculation = make_speculation(draft, transformer);
+  TimedModels timed = {{&transformer}, {nullptr}};
   std::optional<model::Transformer> against;
   if (!flags.against_dir.empty()) {
     NMM_ASSIGN(against, load_model(flags.against_dir, flags, *backend));
-    models.push_back(&*against);
+    timed.models.push_back(&*against);
+  }
+  if (speculation) {
+    timed.models.push_back(&transformer);
+    timed.drafts.push_back(speculation.get());
   }
   for (const eval::LatencySettings& settings : all_settings(flags)) {
-    NMM_TRY(eval::check_latency(models, settings));
+    NMM_TRY(eval::check_latency(timed.models, settings));
   }
   Json runs = Json::array();
   bool stopped = false;
   for (const eval::LatencySettings& settings : all_settings(flags)) {
     const eval::LatencyContext context = {settings, backend->name(), flags.model_dir,
-                                          flags.against_dir};
-    NMM_ASSIGN(stopped, run_settings(flags, context, models, writer, runs));
+                                          flags.against_dir, flags.draft};
+    NMM_ASSIGN(stopped, run_settings(flags, context, timed, writer, runs));
     if (stopped) break;
   }
+  if (speculation && speculation->failure())
+    print_draft_failure(flags.draft, *speculation->failure());
   NMM_TRY(writer.write_json(runs.size() == 1 ? runs[0] : Json{{"runs", runs}}));
   return stopped ? kInterruptedExit : 0;
 }

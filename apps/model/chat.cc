@@ -13,6 +13,7 @@
 #include "message.h"
 #include "model/answer_flags.h"
 #include "model/chat_session.h"
+#include "model/draft_option.h"
 #include "model/line_reader.h"
 #include "text/chat_template.h"
 #include "text/unicode/utf8.h"
@@ -37,7 +38,7 @@ constexpr std::string_view kMultilineQuotes = "\"\"\"";
 
 struct ChatFlags {
   AnswerFlags answer;
-  std::string system, messages, template_kwargs;
+  std::string system, messages, template_kwargs, draft;
   bool timings = false;
 };
 
@@ -170,6 +171,8 @@ Result<int> run_chat(ChatFlags& flags) {
   NMM_ASSIGN(auto conversation, first_conversation(flags));
   NMM_ASSIGN(const auto backend, make_backend(answer.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(answer.model_dir, *backend));
+  NMM_ASSIGN(const auto draft, load_draft(flags.draft, transformer, &tokenizer));
+  const auto speculation = make_speculation(draft, transformer);
   // An answer may fill the whole context.
   NMM_ASSIGN(auto options,
              answer_options(answer, tokenizer, transformer.config(), true,
@@ -183,7 +186,9 @@ Result<int> run_chat(ChatFlags& flags) {
                        .options = std::move(options),
                        .stop = answer.stop,
                        .device = answer.device,
-                       .timings = flags.timings},
+                       .timings = flags.timings,
+                       .speculation = speculation.get(),
+                       .draft = flags.draft},
                       std::move(conversation));
   return ChatLoop(session).run();
 }
@@ -211,6 +216,7 @@ void add_chat(Program& program) {
   command->add_flag("--timings", flags->timings, "Print the speed of each answer after it")
       ->group(kOutput);
   add_answer_flags(command, flags->answer);
+  add_draft_option(command, flags->draft);
   command->footer(std::string("Each line of standard input is a message, or a command:\n") + kHelp);
   program.set_run(
       command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "model/draft_option.h"
 #include "text/chat_template.h"
 
 namespace neuronmm::apps {
@@ -56,6 +57,13 @@ void ChatSession::clear() {
   messages.erase(messages.begin() + (keeps_system ? 1 : 0), messages.end());
 }
 
+// Says once that the draft has failed.
+void ChatSession::report_draft_failure() {
+  if (draft_failed_ || model_.speculation == nullptr || !model_.speculation->failure()) return;
+  draft_failed_ = true;
+  print_draft_failure(model_.draft, *model_.speculation->failure());
+}
+
 // Every answer uses another seed, so that a second answer to the same message may differ.
 Status ChatSession::answer() {
   conversation_.add_generation_prompt = true;
@@ -72,8 +80,11 @@ Status ChatSession::answer() {
         tokens.size(), context, kWhenFull);
   model::GenerateOptions options = model_.options;
   options.sampling.seed += answer_count_++;
-  NMM_ASSIGN(const auto answered, stream_answer(model_.transformer, model_.tokenizer, tokens,
-                                                options, {.stop = model_.stop, .cache = &cache_}));
+  NMM_ASSIGN(
+      const auto answered,
+      stream_answer(model_.transformer, model_.tokenizer, tokens, options,
+                    {.stop = model_.stop, .cache = &cache_, .speculation = model_.speculation}));
+  report_draft_failure();
   const bool cut_off = answered.generation.stop == model::Generation::Stop::kInterrupted;
   if (!cut_off || !answered.text.empty()) conversation_.add_message("assistant", answered.text);
   print_cut(answered.generation, context,

@@ -17,9 +17,11 @@ struct ChatModel {
   const text::Tokenizer& tokenizer;
   const model::Transformer& transformer;
   model::GenerateOptions options;
-  std::vector<std::string> stop;  // an answer ends before the first of these texts
-  const DeviceOptions& device;    // the device that the timings name
-  bool timings = false;           // whether a line with timings follows each answer
+  std::vector<std::string> stop;              // an answer ends before the first of these texts
+  const DeviceOptions& device;                // the device that the timings name
+  bool timings = false;                       // whether a line with timings follows each answer
+  model::Speculation* speculation = nullptr;  // the draft, or null
+  std::string draft = {};                     // its name in messages
 };
 
 // The messages of one conversation and the cache that belongs to them. The messages may be changed
@@ -56,10 +58,12 @@ class ChatSession {
 
  private:
   Status answer();
+  void report_draft_failure();
 
   ChatModel model_;
   text::Conversation conversation_;
   model::PromptCache cache_;
+  bool draft_failed_ = false;
   uint64_t answer_count_ = 0;  // is added to the seed, so that each answer has another one
 };
 

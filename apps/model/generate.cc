@@ -11,6 +11,7 @@
 #include "io/text_file.h"
 #include "message.h"
 #include "model/answer_flags.h"
+#include "model/draft_option.h"
 #include "model/streamed_answer.h"
 #include "text/chat_template.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 struct GenerateFlags {
   AnswerFlags answer;
-  std::string prompt, prompt_file, system;
+  std::string prompt, prompt_file, system, draft;
   std::optional<int64_t> logprobs;
   bool chat = false, parse_special = true, prompt_from_pipe = false;
 };
@@ -113,11 +114,17 @@ Result<int> run_generate(GenerateFlags& flags) {
   NMM_ASSIGN(const auto prompt, prompt_tokens(flags, tokenizer));
   NMM_ASSIGN(const auto backend, make_backend(answer.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(answer.model_dir, *backend));
+  NMM_ASSIGN(const auto draft, load_draft(flags.draft, transformer, &tokenizer));
+  NMM_TRY(check_draft_context(draft, transformer, "the prompt has", std::ssize(prompt)));
+  const auto speculation = make_speculation(draft, transformer);
   NMM_ASSIGN(auto options, answer_options(answer, tokenizer, transformer.config(), flags.chat));
   options.logprobs = flags.logprobs;
-  NMM_ASSIGN(const auto streamed,
-             stream_answer(transformer, tokenizer, prompt, options,
-                           {.stop = answer.stop, .continues_prompt = !flags.chat}));
+  NMM_ASSIGN(const auto streamed, stream_answer(transformer, tokenizer, prompt, options,
+                                                {.stop = answer.stop,
+                                                 .continues_prompt = !flags.chat,
+                                                 .speculation = speculation.get()}));
+  if (speculation && speculation->failure())
+    print_draft_failure(flags.draft, *speculation->failure());
   print_cut(streamed.generation, transformer.config().max_position_embeddings,
             {.context_full = "a shorter prompt leaves more room",
              .limit = "--max-new-tokens N sets another one"});
@@ -139,6 +146,7 @@ void add_generate(Program& program) {
   command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
   add_prompt_flags(command, *flags);
   add_answer_flags(command, flags->answer);
+  add_draft_option(command, flags->draft);
   command
       ->add_option("--logprobs", flags->logprobs,
                    "Print log-probabilities of each token and the N likeliest")

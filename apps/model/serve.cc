@@ -19,6 +19,7 @@
 #include "io/generation_config.h"
 #include "memory_reserve.h"
 #include "message.h"
+#include "model/draft_option.h"
 #include "model/generate.h"
 #include "model/hangup.h"
 #include "model/model_rows.h"
@@ -50,6 +51,7 @@ struct Loaded {
   std::unique_ptr<ops::Backend> backend;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<model::Transformer> transformer;
+  LoadedDraft draft;
   std::unique_ptr<serve::Engine> engine;
 };
 
@@ -66,7 +68,7 @@ Result<int64_t> context_tokens(const serve::EngineOptions& options, const char* 
   const serve::SequenceCapacity capacity = serve::sequence_capacity(transformer, options);
   if (capacity.kv_cache == 0)
     return fail("--kv-cache-memory: expected at least {} bytes, which {} tokens take, found {}",
-                transformer.make_cache(1)->block_bytes(), ops::kKvBlock, options.kv_cache_bytes);
+                serve::kv_block_bytes(transformer, options), ops::kKvBlock, options.kv_cache_bytes);
   const int64_t of_model = transformer.config().max_position_embeddings;
   if (options.context_tokens > of_model)
     print_message(
@@ -161,6 +163,19 @@ Result<std::string> description(const ServeFlags& flags, const serve::ServedMode
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+// Loads the draft, if there is one, and tells the engine of it.
+Status add_draft(const ServeFlags& flags, Loaded& loaded, serve::EngineOptions& engine) {
+  NMM_ASSIGN(loaded.draft, load_draft(flags.draft, *loaded.transformer, loaded.tokenizer.get()));
+  const int64_t wanted =
+      std::min(engine.context_tokens, loaded.transformer->config().max_position_embeddings);
+  NMM_TRY(
+      check_draft_context(loaded.draft, *loaded.transformer, "--context-length asks for", wanted));
+  engine.draft = {
+      loaded.draft.transformer.get(), loaded.draft.lookup(),
+      [option = flags.draft](const std::string& reason) { print_draft_failure(option, reason); }};
+  return {};
+}
+
 Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags,
                                                        const ServerMemory& memory, Loaded& loaded) {
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.settings.model_dir));
@@ -169,6 +184,7 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags,
   NMM_ASSIGN(auto transformer, model::Transformer::load(flags.settings.model_dir, *loaded.backend));
   loaded.transformer = std::make_unique<model::Transformer>(std::move(transformer));
   serve::EngineOptions engine = flags.settings.engine;
+  NMM_TRY(add_draft(flags, loaded, engine));
   NMM_TRY(divide(memory, *loaded.transformer, engine));
   serve::ServiceParts parts;
   NMM_ASSIGN(parts.model, served_model(flags, engine, loaded));

@@ -9,6 +9,7 @@
 
 #include "byte_size.h"
 #include "flags.h"
+#include "model/draft_option.h"
 #include "serve/http/api_keys.h"
 #include "serve/http/client_identity.h"
 #include "serve/http/cross_site.h"
@@ -253,6 +254,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   add_web_flags(command, settings.server);
   add_client_flags(command, settings);
   add_engine_flags(command, settings.engine, settings.memory_bytes);
+  add_draft_option(command, flags.draft);
   add_pooling_flag(command, settings.pooling);
   add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);

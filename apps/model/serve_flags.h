@@ -12,6 +12,7 @@ namespace neuronmm::apps {
 // The values of the flags. serve::ServeSettings has the defaults.
 struct ServeFlags {
   serve::ServeSettings settings;
+  std::string draft;
   DeviceOptions device;
 };
 

@@ -35,14 +35,10 @@ Needs needs_of(const ServerMemory& memory, const model::Transformer& transformer
           .requests = std::max(kLeastRequestBytes, memory.limit_bytes / kRequestShare)};
 }
 
-int64_t kv_block_bytes(const model::Transformer& transformer) {
-  return std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
-}
-
 // Returns the memory of keys and values that an engine with these options may take.
 int64_t kv_cache_bytes(const model::Transformer& transformer, const serve::EngineOptions& engine) {
   const int64_t tokens = serve::sequence_capacity(transformer, engine).kv_cache;
-  return tokens / ops::kKvBlock * kv_block_bytes(transformer);
+  return tokens / ops::kKvBlock * serve::kv_block_bytes(transformer, engine);
 }
 
 }  // namespace
@@ -67,7 +63,8 @@ Status divide(const ServerMemory& memory, const model::Transformer& transformer,
               serve::EngineOptions& engine) {
   if (memory.limit_bytes == 0) return {};
   const Needs needs = needs_of(memory, transformer, engine);
-  const int64_t left = memory.limit_bytes - needs.sum(), block = kv_block_bytes(transformer);
+  const int64_t left = memory.limit_bytes - needs.sum();
+  const int64_t block = serve::kv_block_bytes(transformer, engine);
   if (left < block)
     return fail(
         "--memory: expected at least {} bytes, found {} ({}): the model has {}, buffers {}, "

@@ -41,7 +41,8 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
   };
   try {
     NMM_ASSIGN(answer.generation,
-               model::generate(transformer, prompt, options, on_token, stream_options.cache));
+               model::generate(transformer, prompt, options, on_token, stream_options.cache,
+                               stream_options.speculation));
   } catch (const LoopsStopped&) {
     answer.generation.stop = model::Generation::Stop::kInterrupted;
   }
@@ -74,6 +75,9 @@ void print_timings(size_t prompt_tokens, const model::Generation& generation,
                 generation.time_to_first_token_s * 1e3);
   if (!latencies.empty())
     print_message(", decode {:.2f} tokens/s", static_cast<double>(latencies.size()) / decode_s);
+  const model::DraftCounts& draft = generation.draft;
+  if (draft.drafts > 0)
+    print_message(", accepted {} of {} proposed tokens", draft.accepted, draft.proposed);
   print_message("\n");
 }
 

@@ -24,7 +24,8 @@ struct StreamOptions {
   std::vector<std::string> stop;  // the text ends before the first of these strings
   // Whether the answer continues the text of the prompt. In a chat it is a text of its own.
   bool continues_prompt = false;
-  model::PromptCache* cache = nullptr;  // the cache of the conversation, or null
+  model::PromptCache* cache = nullptr;        // the cache of the conversation, or null
+  model::Speculation* speculation = nullptr;  // the draft, or null
 };
 
 // Generates an answer and writes each token as it comes. Text is held back while it is a part of a

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "base/interrupt.h"
@@ -37,31 +38,39 @@ Prompts random_prompts(std::span<const Transformer* const> models,
 
 // Runs one generation for the whole batch and returns its time and the times of its parts.
 Result<RunLatency> time_run(const Transformer& transformer, const Prompts& prompts,
-                            int64_t new_tokens) {
+                            int64_t new_tokens, model::Speculation* draft) {
   model::GenerateOptions options;
   options.max_new_tokens = new_tokens;
   const double start = transformer.backend().clock_seconds();
-  NMM_ASSIGN(auto generations, model::generate_batch(transformer, prompts, options));
+  NMM_ASSIGN(auto generations, model::generate_batch(transformer, prompts, options, {}, draft));
   RunLatency run = {transformer.backend().clock_seconds() - start, 0.0, {}};
+  const auto total = [](const std::vector<double>& calls) {
+    return std::accumulate(calls.begin(), calls.end(), 0.0);
+  };
   for (model::Generation& generation : generations) {
     if (generation.stop == model::Generation::Stop::kInterrupted) {
       return interrupted_error("no run was finished");
     }
     run.context_encoding = std::max(run.context_encoding, generation.time_to_first_token_s);
-    // The last sequence's time includes all other sequences' tokens of the same decode call.
-    run.token_generation = std::move(generation.decode_latencies_s);
+    run.draft.add(generation.draft);
+    // A sequence's times include all other sequences' tokens of the same decode calls. With a
+    // draft, some sequences end before others.
+    if (total(generation.decode_latencies_s) >= total(run.token_generation))
+      run.token_generation = std::move(generation.decode_latencies_s);
   }
   return run;
 }
 
 // Runs every model once. A disturbance of the machine is then likely to affect all models alike.
 Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> models,
+                                           std::span<model::Speculation* const> drafts,
                                            const Prompts& prompts, int64_t new_tokens,
                                            bool backwards) {
   std::vector<RunLatency> round(models.size());
   for (size_t i = 0; i < models.size(); ++i) {
     const size_t model = backwards ? models.size() - 1 - i : i;
-    NMM_ASSIGN(round[model], time_run(*models[model], prompts, new_tokens));
+    model::Speculation* const draft = model < drafts.size() ? drafts[model] : nullptr;
+    NMM_ASSIGN(round[model], time_run(*models[model], prompts, new_tokens, draft));
   }
   return round;
 }
@@ -93,7 +102,8 @@ Status check_latency(std::span<const Transformer* const> models, const LatencySe
 }
 
 Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> models,
-                                           const LatencySettings& settings, Progress& progress) {
+                                           const LatencySettings& settings, Progress& progress,
+                                           std::span<model::Speculation* const> drafts) {
   NMM_TRY(check_latency(models, settings));
   // All models get the same prompts.
   const Prompts prompts = random_prompts(models, settings);
@@ -106,7 +116,7 @@ Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> m
     // Every second round runs in the opposite order, so that no model always follows the same other
     // one.
     Result<std::vector<RunLatency>> round =
-        time_round(models, prompts, settings.new_tokens, run % 2 == 1);
+        time_round(models, drafts, prompts, settings.new_tokens, run % 2 == 1);
     if (!round) {
       measurement.interrupted = round.error().kind == Error::Kind::kInterrupted && run > 1;
       if (!measurement.interrupted) return round.error();

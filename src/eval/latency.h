@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "model/speculation.h"
 #include "model/transformer.h"
 
 namespace neuronmm::eval {
@@ -27,8 +28,10 @@ struct LatencySettings {
 struct RunLatency {
   double end_to_end = 0.0;
   double context_encoding = 0.0;  // all prefills, until every sequence has its first token
-  // The times of the decode calls, one for every token after the first: new_tokens - 1 values.
+  // The times of the decode calls, one for every token after the first: new_tokens - 1 values. With
+  // a draft, the tokens of a call share its time.
   std::vector<double> token_generation;
+  model::DraftCounts draft = {};  // of all sequences
 };
 
 // The times of all runs of all models.
@@ -46,7 +49,9 @@ Status check_latency(std::span<const model::Transformer* const> models,
 
 // Measures all models. Errors: settings that do not fit a model's max_position_embeddings, or an
 // interrupt before the first timed run of every model is finished.
+// Model i decodes with drafts[i] if it is there and not null.
 Result<LatencyMeasurement> measure_latency(std::span<const model::Transformer* const> models,
-                                           const LatencySettings& settings, Progress& progress);
+                                           const LatencySettings& settings, Progress& progress,
+                                           std::span<model::Speculation* const> drafts = {});
 
 }  // namespace neuronmm::eval

@@ -53,6 +53,7 @@ Json report_keys(const LatencyReport& report, const std::string& unit) {
 Json settings_keys(const LatencyContext& context, int64_t runs) {
   Json json = {{"model", context.model}};
   if (!context.against.empty()) json["against"] = context.against;
+  if (!context.draft.empty()) json["draft"] = context.draft;
   json.update({{"device", context.device},
                {"prompt_tokens", context.settings.prompt_tokens},
                {"new_tokens", context.settings.new_tokens},
@@ -90,11 +91,13 @@ LatencyStatistics latency_statistics(std::span<const double> seconds, double tok
 
 LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencySettings& settings) {
   NMM_CHECK(!runs.empty() && !runs[0].token_generation.empty());
+  LatencyReport report;
   std::vector<double> end_to_end, context_encoding, token_generation, time_per_output_token;
   for (const RunLatency& run : runs) {
     // Every decode call is a sample of token_generation. The mean over a run's calls is a sample of
     // time_per_output_token.
     const std::vector<double>& calls = run.token_generation;
+    report.draft.add(run.draft);
     end_to_end.push_back(run.end_to_end);
     context_encoding.push_back(run.context_encoding);
     token_generation.insert(token_generation.end(), calls.begin(), calls.end());
@@ -105,7 +108,6 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   const auto prompt = batch * static_cast<double>(settings.prompt_tokens);
   // The decode calls of a run make all tokens except the first.
   const auto generated = batch * static_cast<double>(runs[0].token_generation.size() + 1);
-  LatencyReport report;
   report.runs = std::ssize(runs);
   report.end_to_end = latency_statistics(end_to_end, prompt + generated);
   report.context_encoding = latency_statistics(context_encoding, prompt);
@@ -117,12 +119,13 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
 
 // Every statistic is divided separately: the ratio of two medians is not the median of ratios.
 LatencyReport speedup(const LatencyReport& a, const LatencyReport& b) {
-  return {std::min(a.runs, b.runs),
-          statistics_ratio(a.end_to_end, b.end_to_end),
-          statistics_ratio(a.context_encoding, b.context_encoding),
-          statistics_ratio(a.token_generation, b.token_generation),
-          statistics_ratio(a.time_per_output_token, b.time_per_output_token),
-          b.generated_tokens_per_s / a.generated_tokens_per_s};
+  return {
+      .runs = std::min(a.runs, b.runs),
+      .end_to_end = statistics_ratio(a.end_to_end, b.end_to_end),
+      .context_encoding = statistics_ratio(a.context_encoding, b.context_encoding),
+      .token_generation = statistics_ratio(a.token_generation, b.token_generation),
+      .time_per_output_token = statistics_ratio(a.time_per_output_token, b.time_per_output_token),
+      .generated_tokens_per_s = b.generated_tokens_per_s / a.generated_tokens_per_s};
 }
 
 std::string to_json(const LatencyReport& report, const LatencyContext& context) {
@@ -133,8 +136,12 @@ std::string to_json(const LatencyReport& report, const LatencyContext& context) 
 
 std::string to_json(const LatencyReport& model, const LatencyReport& against,
                     const LatencyContext& context) {
+  Json second = report_keys(against, "_ms");
+  if (!context.draft.empty())
+    second["draft"] = {{"proposed_tokens", against.draft.proposed},
+                       {"accepted_tokens", against.draft.accepted}};
   return dump({{"model", report_keys(model, "_ms")},
-               {"against", report_keys(against, "_ms")},
+               {"against", std::move(second)},
                {"speedup", report_keys(speedup(model, against), "")},
                {"settings", settings_keys(context, model.runs)}});
 }

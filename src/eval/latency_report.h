@@ -40,6 +40,7 @@ struct LatencyReport {
   LatencyStatistics token_generation;  // over the decode calls of all runs
   LatencyStatistics time_per_output_token;  // over runs: the mean decode call of a run (TPOT)
   double generated_tokens_per_s = 0.0;
+  model::DraftCounts draft = {};  // over all runs
 };
 // Makes the report. Latencies are those of the whole batch; throughputs count the tokens of all its
 // sequences.
@@ -53,10 +54,11 @@ LatencyReport speedup(const LatencyReport& a, const LatencyReport& b);
 struct LatencyContext {
   LatencySettings settings;
   std::string device, model, against;
+  std::string draft = {};  // what proposed tokens for the second model
 };
 std::string to_json(const LatencyReport& report, const LatencyContext& context);
 // Returns {"model", "against", "speedup", "settings"}; "speedup" is how many times as fast
-// `against` is as `model`.
+// `against` is as `model`. With a draft, "against" is the same model, and has "draft".
 std::string to_json(const LatencyReport& model, const LatencyReport& against,
                     const LatencyContext& context);
 

@@ -27,6 +27,37 @@ Continuation::Continuation(std::vector<TokenId> prompt, GenerateOptions options,
       constraint_(std::move(constraint)),
       sampler_(options_.sampling) {}
 
+Continuation::Continuation(const Continuation& other, std::unique_ptr<TokenConstraint> constraint)
+    : options_(other.options_),
+      limit_(other.limit_),
+      prompt_length_(other.prompt_length_),
+      tokens_(other.tokens_),
+      constraint_(std::move(constraint)),
+      sampler_(other.sampler_) {}
+
+std::unique_ptr<Continuation> Continuation::preview() const {
+  std::unique_ptr<TokenConstraint> constraint = constraint_ ? constraint_->clone() : nullptr;
+  if (constraint_ && !constraint) return nullptr;
+  return std::unique_ptr<Continuation>(new Continuation(*this, std::move(constraint)));
+}
+
+bool Continuation::follow(TokenId token, size_t vocabulary) {
+  if (stops_at(token)) return false;
+  if (constraint_) {
+    if (constraint_->must_end()) return false;
+    const TokenSet allowed = allowed_tokens(vocabulary);
+    const auto bit = static_cast<size_t>(token);
+    if ((allowed[bit / 64] >> bit % 64 & 1) == 0) return false;
+    constraint_->advance(token);
+  }
+  tokens_.push_back(token);
+  return true;
+}
+
+bool Continuation::stops_at(TokenId token) const {
+  return std::ranges::count(options_.stop_tokens, token) > 0;
+}
+
 // Biases and penalties may change the logits of some tokens. These tokens are named, so that their
 // logits are there however small they are. `best` adds the largest of the remaining logits, which
 // compete with them.
@@ -53,18 +84,22 @@ ops::WantedLogits Continuation::wanted() const {
 
 Result<Step> Continuation::extend(std::span<const float> logits,
                                   const std::optional<ops::LogSum>& log_sum) {
+  NMM_ASSIGN(Step step, choose(logits));
+  if (options_.logprobs && step.token)
+    step.logprobs = token_logprobs(logits, *step.token, *options_.logprobs, log_sum);
+  return step;
+}
+
+Result<Step> Continuation::choose(std::span<const float> logits) {
   NMM_TRY(check_finite(logits, tokens_.size()));
   // A constraint may be complete before the first token.
   if (constraint_ && constraint_->must_end()) return Step{.stop = Stop::kComplete};
   const TokenId token =
       sampler_.sample(logits, prompt(), generated(), allowed_tokens(logits.size()));
-  if (std::ranges::count(options_.stop_tokens, token) > 0)
-    return Step{.stop = Stop::kStopToken, .stop_token = token};
+  if (stops_at(token)) return Step{.stop = Stop::kStopToken, .stop_token = token};
   tokens_.push_back(token);
   if (constraint_) constraint_->advance(token);
-  Step step = {.token = token, .stop = stop_after_token()};
-  if (options_.logprobs) step.logprobs = token_logprobs(logits, token, *options_.logprobs, log_sum);
-  return step;
+  return Step{.token = token, .stop = stop_after_token()};
 }
 
 // Tells a full context from a limit that was asked for, because callers report them differently.

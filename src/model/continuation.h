@@ -69,8 +69,21 @@ class Continuation {
   // odd. Without `log_sum`, `logits` must hold every logit.
   Result<Step> extend(std::span<const float> logits,
                       const std::optional<ops::LogSum>& log_sum = {});
+  // As extend(), but the step has no log-probabilities.
+  Result<Step> choose(std::span<const float> logits);
+
+  // Returns a copy that goes on by itself, with the same random numbers to come. Drafts try their
+  // proposals on it. The result is null if the constraint has no copy.
+  std::unique_ptr<Continuation> preview() const;
+  // Appends a token that somebody proposes. Returns false and changes nothing if it is a stop token
+  // or if the constraint forbids it among the `vocabulary` tokens.
+  bool follow(TokenId token, size_t vocabulary);
+  // Returns whether no token may follow.
+  bool ended() const { return stop_after_token().has_value(); }
 
  private:
+  Continuation(const Continuation& other, std::unique_ptr<TokenConstraint> constraint);
+  bool stops_at(TokenId token) const;
   bool may_stop() const;
   TokenSet allowed_tokens(size_t vocabulary);
   std::optional<Stop> stop_after_token() const;

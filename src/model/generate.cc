@@ -52,14 +52,38 @@ class Sequence {
 
   // Returns which logits the next call of extend() needs.
   ops::WantedLogits wanted() const { return continuation_.wanted(); }
-  // Chooses the token that follows all tokens so far and returns it. Returns nothing if it is a
-  // stop token.
-  Result<std::optional<TokenId>> extend(const Predictions& predictions, int64_t row) {
-    NMM_ASSIGN(Step step, continuation_.extend(predictions.row(row), predictions.log_sum(row)));
+  // Chooses the tokens that follow all tokens so far. `row` follows the last of them, and later
+  // rows the proposals. The cache forgets the proposals that were not chosen.
+  Extension extend(const Predictions& predictions, int64_t row) {
+    const int64_t length = std::ssize(continuation_.tokens());
+    Extension extension = model::extend(continuation_, predictions, row, draft_.proposals);
+    cache_->set_length(length + extension.accepted);
+    return extension;
+  }
+  // Takes a step of extend() into the answer.
+  void take(Step step) {
     if (step.token) generation_.tokens.push_back(*step.token);
     if (step.logprobs) generation_.logprobs.push_back(std::move(*step.logprobs));
     if (step.stop) finish(*step.stop);
-    return step.token;
+  }
+
+  // Returns what a draft is asked for.
+  DraftTask draft_task(Speculation& speculation) {
+    if (!draft_state_) draft_state_ = speculation.begin();
+    const int64_t left = continuation_.limit() - std::ssize(generation_.tokens);
+    return {&continuation_, draft_state_.get(), draft_state_ ? left - 1 : 0};
+  }
+  // Sets the proposals that the next pass checks. The pending token comes before them.
+  void set_draft(DraftTask draft) {
+    draft_ = std::move(draft);
+    checked_.assign(pending().begin(), pending().end());
+    for (const Proposal& proposal : draft_.proposals) checked_.push_back(proposal.token);
+  }
+  const DraftTask& draft() const { return draft_; }
+  // Returns the input of a decode call.
+  SequenceTokens decode_input() {
+    if (draft_.proposals.empty()) return {pending(), cache_, Logits::kLast, {wanted()}};
+    return {checked_, cache_, Logits::kAll, draft_.wanted};
   }
 
   void finish(Stop stop) {
@@ -74,6 +98,9 @@ class Sequence {
   std::unique_ptr<ops::KvCache> own_cache_;
   PromptCache* kept_;
   ops::KvCache* cache_;
+  std::unique_ptr<DraftState> draft_state_;  // null without a draft
+  DraftTask draft_;                          // what the current decode call checks
+  std::vector<TokenId> checked_;
   Generation generation_;
   bool done_ = false;
 };
@@ -83,8 +110,9 @@ class Sequence {
 // reads the weights for as many sequences as possible.
 class Run {
  public:
-  Run(const Transformer& transformer, const std::function<bool(int64_t, TokenId)>& on_token)
-      : transformer_(transformer), on_token_(on_token) {}
+  Run(const Transformer& transformer, const std::function<bool(int64_t, TokenId)>& on_token,
+      Speculation* speculation)
+      : transformer_(transformer), on_token_(on_token), speculation_(speculation) {}
 
   Status add(std::span<const TokenId> prompt, GenerateOptions options, uint64_t seed,
              PromptCache* kept = nullptr) {
@@ -114,53 +142,117 @@ class Run {
 
  private:
   // Runs one pass over the weights, with as many tokens of unfinished prompts as fit, or with the
-  // last token of every sequence.
+  // last token of every sequence and the proposals that follow it.
   Status step() {
     const double start = now();
     const bool prefilling = std::ranges::any_of(
         sequences_, [](const Sequence& s) { return !s.done() && s.prefilling(); });
     std::vector<SequenceTokens> batch;
-    // Sequences with all pending tokens in this batch, which get a next token.
-    std::vector<size_t> complete;
-    const int64_t most = prefilling ? kPrefillTokens : std::ssize(sequences_);
-    int64_t rows = 0;
-    for (size_t i = 0; i < sequences_.size() && rows < most; ++i) {
-      Sequence& s = sequences_[i];
-      if (s.done() || s.prefilling() != prefilling) continue;
-      const auto tokens =
-          s.pending().first(std::min(s.pending().size(), static_cast<size_t>(most - rows)));
-      const bool all = tokens.size() == s.pending().size();
-      batch.push_back({tokens, &s.cache(), all ? Logits::kLast : Logits::kNone});
-      if (all) batch.back().wanted = {s.wanted()};
-      if (all) complete.push_back(i);
-      rows += std::ssize(tokens);
+    // Sequences with all pending tokens in this batch, which get next tokens.
+    std::vector<Extended> complete;
+    if (prefilling) {
+      plan_prefill(batch, complete);
+    } else {
+      plan_decode(batch, complete);
     }
+    int64_t rows = 0;
+    for (const SequenceTokens& tokens : batch) rows += std::ssize(tokens.tokens);
     // A simulated device chooses and times its kernels for this number of rows here, where an error
     // can be returned.
+    const double pass_start = now();
     NMM_TRY(transformer_.backend().prepare(rows));
     const Predictions predictions = transformer_.predict(batch);
-    std::vector<Result<std::optional<TokenId>>> next(complete.size(), std::optional<TokenId>());
-    parallel_for(predictions.logits.rows(), [&](int64_t row) {
-      const auto i = static_cast<size_t>(row);
-      next[i] = sequences_[complete[i]].extend(predictions, row);
+    parallel_for(std::ssize(complete), [&](int64_t i) {
+      Extended& one = complete[static_cast<size_t>(i)];
+      one.extension = sequences_[one.sequence].extend(predictions, one.first_row);
     });
-    for (size_t i = 0; i < complete.size(); ++i) NMM_TRY(tell(complete[i], next[i], start));
+    if (!prefilling) record(complete, rows, now() - pass_start);
+    for (Extended& one : complete) NMM_TRY(tell(one, start));
     return {};
   }
 
-  // Records how long the step took and tells the caller the token. Times come from the backend's
-  // clock: wall time on the CPU, predicted time on a simulated device.
-  Status tell(size_t i, const Result<std::optional<TokenId>>& next, double step_start) {
-    NMM_ASSIGN(const std::optional<TokenId> token, next);
-    Sequence& s = sequences_[i];
-    const bool first = s.generation().tokens.size() == (token ? 1 : 0);
-    if (first) {
-      s.generation().time_to_first_token_s = now() - start_;
-    } else {
-      s.generation().decode_latencies_s.push_back(now() - step_start);
+  // A sequence that gets tokens from the rows of logits that begin here.
+  struct Extended {
+    size_t sequence;
+    int64_t first_row;
+    Extension extension = {};
+  };
+
+  void plan_prefill(std::vector<SequenceTokens>& batch, std::vector<Extended>& complete) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < sequences_.size() && rows < kPrefillTokens; ++i) {
+      Sequence& s = sequences_[i];
+      if (s.done() || !s.prefilling()) continue;
+      const auto tokens = s.pending().first(
+          std::min(s.pending().size(), static_cast<size_t>(kPrefillTokens - rows)));
+      const bool all = tokens.size() == s.pending().size();
+      batch.push_back({tokens, &s.cache(), all ? Logits::kLast : Logits::kNone});
+      if (all) batch.back().wanted = {s.wanted()};
+      if (all) complete.push_back({i, std::ssize(complete)});
+      rows += std::ssize(tokens);
     }
-    const bool go_on = !token || !on_token_ || on_token_(static_cast<int64_t>(i), *token);
-    if (!go_on) s.finish(Stop::kCaller);
+  }
+
+  void plan_decode(std::vector<SequenceTokens>& batch, std::vector<Extended>& complete) {
+    int64_t row = 0;
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      if (!sequences_[i].done()) complete.push_back({i, 0});
+    }
+    if (speculation_ != nullptr) propose(complete);
+    for (Extended& one : complete) {
+      Sequence& s = sequences_[one.sequence];
+      one.first_row = row;
+      batch.push_back(s.decode_input());
+      row += std::ssize(batch.back().tokens);
+    }
+  }
+
+  void propose(const std::vector<Extended>& decoding) {
+    std::vector<DraftTask> tasks;
+    for (const Extended& one : decoding)
+      tasks.push_back(sequences_[one.sequence].draft_task(*speculation_));
+    speculation_->propose(tasks);
+    for (size_t i = 0; i < tasks.size(); ++i)
+      sequences_[decoding[i].sequence].set_draft(std::move(tasks[i]));
+  }
+
+  // Records what a decode call made of the proposals.
+  void record(const std::vector<Extended>& decoded, int64_t rows, double seconds) {
+    if (speculation_ == nullptr) return;
+    int64_t tokens = 0;
+    for (const Extended& one : decoded) {
+      Sequence& s = sequences_[one.sequence];
+      const DraftTask& draft = s.draft();
+      speculation_->record(draft, one.extension.accepted);
+      if (!draft.proposals.empty())
+        s.generation().draft.add({1, std::ssize(draft.proposals), one.extension.accepted});
+      tokens += std::ssize(one.extension.steps);
+    }
+    speculation_->record_step(rows, tokens, seconds);
+  }
+
+  // Records how long the step took and tells the caller the tokens. Times come from the backend's
+  // clock: wall time on the CPU, predicted time on a simulated device.
+  Status tell(Extended& one, double step_start) {
+    Sequence& s = sequences_[one.sequence];
+    const double seconds = now() - step_start;
+    const auto steps = static_cast<double>(one.extension.steps.size());
+    for (Result<Step>& made : one.extension.steps) {
+      NMM_ASSIGN(Step step, std::move(made));
+      const std::optional<TokenId> token = step.token;
+      s.take(std::move(step));
+      const bool first = s.generation().tokens.size() == (token ? 1 : 0);
+      if (first) {
+        s.generation().time_to_first_token_s = now() - start_;
+      } else {
+        s.generation().decode_latencies_s.push_back(seconds / steps);
+      }
+      const bool go_on =
+          !token || !on_token_ || on_token_(static_cast<int64_t>(one.sequence), *token);
+      if (go_on) continue;
+      s.finish(Stop::kCaller);
+      break;  // the rest was chosen in vain
+    }
     return {};
   }
 
@@ -168,6 +260,7 @@ class Run {
 
   const Transformer& transformer_;
   const std::function<bool(int64_t, TokenId)>& on_token_;
+  Speculation* const speculation_;
   const double start_ = now();
   std::vector<Sequence> sequences_;
 };
@@ -176,12 +269,13 @@ class Run {
 
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
-                            const std::function<bool(TokenId)>& on_token, PromptCache* cache) {
+                            const std::function<bool(TokenId)>& on_token, PromptCache* cache,
+                            Speculation* speculation) {
   NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config().vocab_size));
   const std::function<bool(int64_t, TokenId)> on_any = [&](int64_t, TokenId token) {
     return !on_token || on_token(token);
   };
-  Run run(transformer, on_any);
+  Run run(transformer, on_any, speculation);
   NMM_TRY(run.add(prompt, options, options.sampling.seed, cache));
   NMM_ASSIGN(auto generations, run.all());
   return std::move(generations[0]);
@@ -189,9 +283,10 @@ Result<Generation> generate(const Transformer& transformer, std::span<const Toke
 
 Result<std::vector<Generation>> generate_batch(
     const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
-    const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token) {
+    const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token,
+    Speculation* speculation) {
   NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config().vocab_size));
-  Run run(transformer, on_token);
+  Run run(transformer, on_token, speculation);
   for (size_t i = 0; i < prompts.size(); ++i)
     NMM_TRY(run.add(prompts[i], options, options.sampling.seed + i));
   return run.all();

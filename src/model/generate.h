@@ -12,6 +12,7 @@
 #include "io/generation_config.h"
 #include "model/continuation.h"
 #include "model/prompt_cache.h"
+#include "model/speculation.h"
 #include "model/transformer.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -26,12 +27,17 @@ struct Generation {
   int64_t reused_tokens = 0;  // the number of the prompt's tokens that the PromptCache already held
   // Since the call of generate(): all prefills and the first sample.
   double time_to_first_token_s = 0.0;
-  std::vector<double> decode_latencies_s;  // one per decode call, so one per token after the first
+  // One per token after the first. Tokens that a draft proposed share the time of their decode call
+  // equally.
+  std::vector<double> decode_latencies_s;
+  DraftCounts draft = {};
 };
 
 // Generates the answer to one prompt. `on_token` is called for every token as soon as it is made;
 // if it returns false, generation ends after that token (Stop::kCaller). With a `cache`, the part
-// of the prompt that the cache already holds is not computed again; the result is the same.
+// of the prompt that the cache already holds is not computed again; the result is the same. With
+// `speculation`, several tokens may come of one decode call; the result is the same, too. If the
+// draft fails, speculation->failure() says why.
 //
 // Errors, for generate_batch too:
 // - an empty prompt;
@@ -42,7 +48,7 @@ struct Generation {
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
                             const std::function<bool(TokenId)>& on_token = {},
-                            PromptCache* cache = nullptr);
+                            PromptCache* cache = nullptr, Speculation* speculation = nullptr);
 
 // Generates the answers to several prompts together: each decode call reads the weights once for
 // all sequences that are not done. Sequence i samples with seed + i; apart from that, its answer is
@@ -50,7 +56,8 @@ Result<Generation> generate(const Transformer& transformer, std::span<const Toke
 // ends that sequence alone.
 Result<std::vector<Generation>> generate_batch(
     const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
-    const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token = {});
+    const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token = {},
+    Speculation* speculation = nullptr);
 
 // Takes over what generation_config.json says about the options, as transformers reads it. Without
 // do_sample, generation is greedy whatever the temperature; with do_sample, the temperature is 1

@@ -4,6 +4,7 @@
 // before every token.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "text/tokenizer/token_id.h"
@@ -22,6 +23,9 @@ class TokenConstraint {
   virtual void advance(text::TokenId token) = 0;
   // Returns whether the answer is complete and cannot go on.
   virtual bool must_end() const = 0;
+  // Returns a copy that advances by itself. Speculative decoding tries proposals with it. If the
+  // result is null, no tokens are proposed for this sequence.
+  virtual std::unique_ptr<TokenConstraint> clone() const { return nullptr; }
 };
 
 }  // namespace neuronmm::model

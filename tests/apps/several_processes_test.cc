@@ -39,6 +39,18 @@ TEST_F(SeveralProcesses, GreedyTextIsTheSame) {
   }
 }
 
+// The draft is divided among the processes, too, and its cache is rolled back in all of them.
+TEST_F(SeveralProcesses, ADraftLeavesTheTextAsItIs) {
+  const std::string arguments = "generate " + kDemo +
+                                " --prompt 'Once upon a time' --max-new-tokens 20 --threads 1 "
+                                "--temperature 0.8 --seed 3";
+  const Outcome plain = on(2, arguments, "/dev/null");
+  expect(plain, 0, {});
+  const Outcome drafted = on(2, arguments + " --draft " + kOneLayer, "/dev/null");
+  expect(drafted, 0, {});
+  EXPECT_EQ(drafted.output, plain.output);
+}
+
 // Every process copies its part of a block that a request has partly in common with an earlier one.
 // With another salt nothing is reused, and the answer must have the same probabilities.
 TEST_F(SeveralProcesses, APrefixThatEndsInsideABlockIsReused) {

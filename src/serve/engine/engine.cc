@@ -16,6 +16,8 @@
 
 #include "base/parallel.h"
 #include "base/workers_lost.h"
+#include "model/ngram_draft.h"
+#include "serve/engine/draft_memory.h"
 #include "serve/engine/job.h"
 #include "serve/engine/scheduler.h"
 
@@ -50,8 +52,7 @@ SequenceCapacity sequence_capacity(const model::Transformer& transformer,
   SequenceCapacity capacity;
   capacity.context = wanted > 0 ? std::min(wanted, model_context) : model_context;
   const int64_t context_blocks = (capacity.context + ops::kKvBlock - 1) / ops::kKvBlock;
-  // A backend that keeps no values has blocks of 0 bytes, which are counted as if they had one.
-  const int64_t block_bytes = std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
+  const int64_t block_bytes = kv_block_bytes(transformer, options);
   const int64_t blocks = options.kv_cache_bytes > 0
                              ? options.kv_cache_bytes / block_bytes
                              : default_blocks(options, context_blocks, block_bytes);
@@ -59,19 +60,56 @@ SequenceCapacity sequence_capacity(const model::Transformer& transformer,
   return capacity;
 }
 
-// The factors are the numbers of matrices with so many columns that exist together. Assumed:
-// counted in the code of the layers, and checked by a test against what a server allocates.
-int64_t step_memory_bytes(const model::Transformer& transformer, const EngineOptions& options) {
-  constexpr int64_t kFloatBytes = 4, kSampledTokenBytes = 16, kRest = int64_t{8} << 20;
-  constexpr int64_t kPromptLogprobRows = 128;
-  const io::ModelConfig& config = transformer.config();
-  const int64_t rows = options.chunk_tokens + options.max_sequences;
+// A backend that keeps no values has blocks of 0 bytes, which are counted as if they had one.
+int64_t kv_block_bytes(const model::Transformer& transformer, const EngineOptions& options) {
+  const model::Transformer* const draft = options.draft.model;
+  const int64_t of_draft = draft != nullptr ? draft->make_cache(1)->block_bytes() : 0;
+  return std::max<int64_t>(1, transformer.make_cache(1)->block_bytes() + of_draft);
+}
+
+namespace {
+
+// Returns the bytes of a pass of `rows` rows with `logit_rows` rows of logits. The factors are the
+// numbers of matrices with so many columns that exist together. Assumed: counted in the code of the
+// layers, and checked by a test against what a server allocates.
+int64_t pass_bytes(const io::ModelConfig& config, int64_t rows, int64_t logit_rows) {
+  constexpr int64_t kFloatBytes = 4;
   const int64_t heads = config.num_attention_heads + config.num_key_value_heads;
   const int64_t row_floats =
       5 * config.hidden_size + 3 * heads * config.head_dim + 4 * config.intermediate_size;
-  const int64_t logit_rows = options.max_sequences + kPromptLogprobRows;
-  return kFloatBytes * (rows * row_floats + logit_rows * config.vocab_size) +
-         num_threads() * kSampledTokenBytes * config.vocab_size + kRest;
+  return kFloatBytes * (rows * row_floats + logit_rows * config.vocab_size);
+}
+
+std::unique_ptr<model::Draft> make_draft(const model::Transformer& transformer,
+                                         const EngineOptions& options,
+                                         const SequenceCapacity& capacity) {
+  const int64_t vocabulary = transformer.config().vocab_size;
+  if (options.draft.lookup) return std::make_unique<model::NgramDraft>(vocabulary);
+  const model::Transformer* const draft = options.draft.model;
+  if (draft == nullptr) return nullptr;
+  const int64_t tokens = std::min(capacity.tokens(), draft->config().max_position_embeddings);
+  auto memory = std::make_unique<DraftMemory>(*draft, capacity.kv_cache / ops::kKvBlock, tokens,
+                                              options.reserve_kv_cache);
+  return std::make_unique<model::DraftModel>(*draft, std::move(memory), vocabulary,
+                                             options.chunk_tokens);
+}
+
+}  // namespace
+
+int64_t step_memory_bytes(const model::Transformer& transformer, const EngineOptions& options) {
+  constexpr int64_t kSampledTokenBytes = 16, kRest = int64_t{8} << 20;
+  constexpr int64_t kPromptLogprobRows = 128;
+  const io::ModelConfig& config = transformer.config();
+  const int64_t rows = options.chunk_tokens + options.max_sequences;
+  const bool drafts = options.draft.lookup || options.draft.model != nullptr;
+  const int64_t checked = drafts ? Scheduler::kProposalRows : 0;
+  int64_t bytes =
+      pass_bytes(config, rows + checked, options.max_sequences + kPromptLogprobRows + checked) +
+      num_threads() * kSampledTokenBytes * config.vocab_size + kRest;
+  // The draft's pass comes before the model's, but freed memory may stay with the process.
+  if (options.draft.model != nullptr)
+    bytes += pass_bytes(options.draft.model->config(), rows, options.max_sequences);
+  return bytes;
 }
 
 // The lock is held only while data is passed between threads, never during a step or while a
@@ -84,7 +122,8 @@ class Engine::Impl {
         capacity_(sequence_capacity(transformer, options)),
         scheduler_(transformer,
                    {options.max_sequences, options.chunk_tokens, capacity_.kv_cache / ops::kKvBlock,
-                    capacity_.tokens(), options.reserve_kv_cache}),
+                    capacity_.tokens(), options.reserve_kv_cache},
+                   make_draft(transformer, options, capacity_), options.draft.on_failure),
         snapshot_(scheduler_.statistics()) {
     NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1 && capacity_.kv_cache > 0);
     thread_ = std::thread([this] { run(); });

@@ -10,6 +10,7 @@
 // it ends with kLength, as it does at the end of the context.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,15 @@ namespace neuronmm::serve {
 // are not allocated.
 inline constexpr int64_t kDefaultKvContexts = 4, kDefaultKvPositions = 1024;
 inline constexpr double kDefaultKvMemoryShare = 0.5;
+
+// How tokens are proposed (model/draft.h). At most one of `model` and `lookup` is set.
+struct DraftOptions {
+  const model::Transformer* model = nullptr;  // on the same backend; it must outlive the engine
+  bool lookup = false;                        // from the text so far (model/ngram_draft.h)
+  // Called once on the engine's thread with the reason if the draft fails. Answers then go on
+  // without it.
+  std::function<void(const std::string&)> on_failure = nullptr;
+};
 
 struct EngineOptions {
   int64_t max_sequences = 64;  // the largest number of answers that are computed together
@@ -47,12 +57,18 @@ struct EngineOptions {
   // The largest number of prompt tokens in one step. It bounds how long prompts delay the next
   // tokens of answers that are being decoded.
   int64_t chunk_tokens = 128;
+  // A model that drafts gets a part of kv_cache_bytes, so that it has as many positions as the
+  // model.
+  DraftOptions draft = {};
 };
 
 // Returns how many tokens a sequence may have in an engine with these options. `kv_cache` is 0 if
 // the memory that the options allow is smaller than one block.
 SequenceCapacity sequence_capacity(const model::Transformer& transformer,
                                    const EngineOptions& options);
+
+// Returns the bytes of a block of keys and values of the model, together with a block of the draft.
+int64_t kv_block_bytes(const model::Transformer& transformer, const EngineOptions& options);
 
 // Returns an upper bound of the memory in bytes that an engine with these options allocates for its
 // steps: activations, logits and sampling. The model and the keys and values are not included.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/continuation.h"
+#include "model/draft.h"
 #include "serve/engine/admission.h"
 #include "serve/engine/engine.h"
 #include "serve/engine/fair_queue.h"
@@ -39,7 +40,8 @@ struct Sequence {
   Job& job;
   const int64_t choice;
   model::Continuation continuation;
-  std::unique_ptr<SequenceMemory> memory = nullptr;  // null while the sequence waits or is done
+  std::unique_ptr<SequenceMemory> memory = nullptr;    // null while the sequence waits or is done
+  std::unique_ptr<model::DraftState> draft = nullptr;  // null before the first proposals
   bool done = false;
 };
 

@@ -33,10 +33,13 @@ bool computed_its_tokens(FinishReason reason) {
 
 }  // namespace
 
-Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits)
+Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits,
+                     std::unique_ptr<model::Draft> draft, OnDraftFailure on_draft_failure)
     : transformer_(transformer),
       limits_(limits),
-      memory_(transformer, limits.kv_blocks, limits.sequence_tokens) {
+      memory_(transformer, limits.kv_blocks, limits.sequence_tokens),
+      on_draft_failure_(std::move(on_draft_failure)) {
+  if (draft) speculation_.emplace(std::move(draft), transformer.backend());
   if (limits.reserve_blocks) memory_.allocate_all();
 }
 
@@ -84,6 +87,7 @@ void Scheduler::plan_step() {
 
 void Scheduler::run_step() {
   if (plan_.empty()) return;
+  propose();
   std::vector<Outcome> outcomes;
   outcomes.reserve(plan_.size());
   const std::optional<model::Predictions> predictions = run_plan();
@@ -126,7 +130,8 @@ void Scheduler::use_predictions(const model::Predictions& predictions,
   }
   // Choosing a token goes through the whole vocabulary, so the sequences are divided among threads.
   parallel_for(std::ssize(outcomes),
-               [&](int64_t i) { choose_token(outcomes[static_cast<size_t>(i)]); });
+               [&](int64_t i) { choose_tokens(outcomes[static_cast<size_t>(i)]); });
+  record_speculation(outcomes);
   for (Outcome& outcome : outcomes) {
     run_for_one_answer(*outcome.planned.sequence, [&] { report(outcome); });
   }
@@ -144,7 +149,9 @@ int64_t Scheduler::delete_finished() {
 }
 
 void Scheduler::relieve_memory() {
-  if (memory_.release_unused() > 0) return;
+  const int64_t released =
+      memory_.release_unused() + (speculation_ ? speculation_->release_unused() : 0);
+  if (released > 0) return;
   const auto length = [](const Sequence& of) { return of.continuation.tokens().size(); };
   Sequence* longest = nullptr;
   for (const auto& [key, sequence] : queue_.running()) {
@@ -175,6 +182,7 @@ void Scheduler::make_room() {
 void Scheduler::preempt(Sequence& sequence) {
   sequence.memory->keep_last_block(sequence.continuation.tokens());
   sequence.memory.reset();
+  sequence.draft.reset();
   queue_.wait(sequence);
   ++statistics_.preemptions;
 }
@@ -294,6 +302,7 @@ void Scheduler::start_jobs() {
 // because they differ only in their seeds.
 std::vector<ops::WantedLogits> Scheduler::wanted_logits(const PlannedTokens& planned) {
   if (planned.logits == model::Logits::kNone) return {};
+  if (planned.proposals() > 0) return planned.draft.wanted;
   const Sequence& sequence = *planned.sequence;
   const bool complete = planned.tokens == std::ssize(sequence.pending());
   const ops::WantedLogits next =
@@ -345,16 +354,19 @@ Status Scheduler::compute_plan(std::optional<model::Predictions>& predictions) {
   int64_t tokens = 0;
   for (const PlannedTokens& planned : plan_) {
     const Sequence& sequence = *planned.sequence;
-    batch.push_back({sequence.pending().first(static_cast<size_t>(planned.tokens)),
-                     &sequence.memory->cache(), planned.logits, wanted_logits(planned),
-                     planned.hidden});
+    const auto input = planned.proposals() > 0
+                           ? std::span(planned.checked)
+                           : sequence.pending().first(static_cast<size_t>(planned.tokens));
+    batch.push_back(
+        {input, &sequence.memory->cache(), planned.logits, wanted_logits(planned), planned.hidden});
     tokens += planned.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
   const double start = backend.clock_seconds();
   NMM_TRY(backend.prepare(tokens));
   predictions = transformer_.predict(batch);
-  count_step(tokens, backend.clock_seconds() - start);
+  pass_seconds_ = backend.clock_seconds() - start;
+  count_step(tokens, pass_seconds_);
   return {};
 }
 
@@ -371,7 +383,10 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
 void Scheduler::keep_results(const Outcome& outcome) {
   const PlannedTokens& planned = outcome.planned;
   const Sequence& sequence = *planned.sequence;
+  // Whether the proposals stay is not known yet.
+  sequence.memory->cache().set_length(sequence.memory->length() - planned.proposals());
   sequence.memory->share_blocks(sequence.continuation.tokens());
+  if (planned.proposals() > 0) return;
   if (planned.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
   if (planned.hidden == model::HiddenStates::kNone) return;
   const int64_t rows = planned.hidden_rows();
@@ -379,16 +394,19 @@ void Scheduler::keep_results(const Outcome& outcome) {
   sequence.job.embedding->add(sequence.memory->length() - rows, hidden);
 }
 
-// Chooses the next token of an answer that already has tokens. finish_prompt() chooses first
+// Chooses the next tokens of an answer that already has tokens. finish_prompt() chooses first
 // tokens. Several threads call this function, each for another answer.
-void Scheduler::choose_token(Outcome& outcome) {
+void Scheduler::choose_tokens(Outcome& outcome) {
   Sequence& sequence = *outcome.planned.sequence;
   if (sequence.done || !sequence.pending().empty() || sequence.continuation.generated().empty())
     return;
+  const bool checks = outcome.planned.proposals() > 0;
+  ops::KvCache& cache = sequence.memory->cache();
   try {
-    const int64_t row = outcome.last_row();
-    outcome.step = sequence.continuation.extend(outcome.predictions.row(row),
-                                                outcome.predictions.log_sum(row));
+    outcome.extension = model::extend(sequence.continuation, outcome.predictions,
+                                      checks ? outcome.first_row : outcome.last_row(),
+                                      outcome.planned.draft.proposals);
+    cache.set_length(cache.length() + outcome.extension.accepted);
   } catch (...) {
     outcome.thrown = std::current_exception();
   }
@@ -398,8 +416,10 @@ void Scheduler::report(Outcome& outcome) {
   Sequence& sequence = *outcome.planned.sequence;
   if (sequence.done) return;  // keep_results() threw, which ended the answer
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
-  if (outcome.step) return report_token(sequence, std::move(*outcome.step));
-  if (!sequence.pending().empty()) return;
+  for (Result<model::Step>& step : outcome.extension.steps) {
+    if (!sequence.done) report_token(sequence, std::move(step));
+  }
+  if (!outcome.extension.steps.empty() || !sequence.pending().empty()) return;
   sequence.job.embedding ? finish_embedding(sequence) : finish_prompt(outcome);
 }
 
@@ -476,6 +496,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<To
   if (sequence.memory && computed_its_tokens(reason))
     sequence.memory->keep_last_block(sequence.continuation.tokens());
   sequence.memory.reset();
+  sequence.draft.reset();
   queue_.remove(sequence);
   if (--job.unfinished == 0) finished_.push_back(job.id);
   report_end(sequence, reason, stop_token, message);
@@ -519,6 +540,13 @@ Statistics Scheduler::statistics() const {
   now.kv_blocks = memory_.blocks();
   now.kv_blocks_in_use = memory_.in_use();
   now.kv_blocks_cached = memory_.cached();
+  if (speculation_) {
+    const model::DraftCounts& counts = speculation_->counts();
+    now.has_draft = true;
+    now.drafts = counts.drafts;
+    now.proposed_tokens = counts.proposed;
+    now.accepted_tokens = counts.accepted;
+  }
   return now;
 }
 

@@ -13,9 +13,13 @@
 // keys and values are computed again later. It does the same to sequences of a client that has more
 // than its share of slots or memory, while another client waits. The sequence keeps its tokens, its
 // sampler and its constraint, so its answer does not change.
+//
+// With a draft (model/draft.h), the next token of an answer is followed by tokens that the draft
+// proposes. The pass checks them, and an answer may get several tokens from it.
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -24,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/speculation.h"
 #include "model/transformer.h"
 #include "serve/engine/fair_queue.h"
 #include "serve/engine/job.h"
@@ -38,7 +43,14 @@ class Scheduler {
     int64_t max_sequences, chunk_tokens, kv_blocks, sequence_tokens;
     bool reserve_blocks = false;  // whether all blocks are allocated at the start
   };
-  Scheduler(const model::Transformer& transformer, const Limits& limits);
+  // The largest number of proposals in one step. They are divided among the answers. Assumed: it
+  // bounds the memory of logits, and more rows take as long as they save.
+  static constexpr int64_t kProposalRows = 64;
+  using OnDraftFailure = std::function<void(const std::string&)>;
+  // `draft` may be null. `on_draft_failure` is called once with the reason if the draft fails.
+  Scheduler(const model::Transformer& transformer, const Limits& limits,
+            std::unique_ptr<model::Draft> draft = nullptr,
+            OnDraftFailure on_draft_failure = nullptr);
 
   // Queues a request. Returns false if there is no memory for that; its answers have then ended.
   bool add(std::unique_ptr<Job> job);
@@ -73,19 +85,23 @@ class Scheduler {
     int64_t tokens;  // the first pending tokens, this many
     model::Logits logits;
     model::HiddenStates hidden = model::HiddenStates::kNone;
+    // What a draft proposes to follow, and the input then: the pending token and the proposals.
+    model::DraftTask draft = {};
+    std::vector<TokenId> checked = {};
 
+    int64_t proposals() const { return std::ssize(draft.proposals); }
     int64_t logit_rows() const;
     int64_t hidden_rows() const;
   };
   // The result of planned tokens: their rows of logits and, if the answer is being decoded, the
-  // next token or the exception that choosing the token threw.
+  // next tokens or the exception that choosing them threw.
   struct Outcome {
-    PlannedTokens planned;
+    const PlannedTokens& planned;
     const model::Predictions& predictions;
     int64_t first_row, rows;   // of the logits
     int64_t first_hidden_row;  // of the hidden states
     int64_t last_row() const { return first_row + rows - 1; }
-    std::optional<Result<model::Step>> step = {};
+    model::Extension extension = {};
     std::exception_ptr thrown = nullptr;
   };
 
@@ -103,7 +119,11 @@ class Scheduler {
   void use_predictions(const model::Predictions& predictions, std::vector<Outcome>& outcomes);
   void count_step(int64_t tokens, double seconds);
   void keep_results(const Outcome& outcome);
-  void choose_token(Outcome& outcome);
+  void propose();
+  void plan_proposals(PlannedTokens& planned, model::DraftTask task);
+  void report_draft_failure();
+  void record_speculation(const std::vector<Outcome>& outcomes);
+  void choose_tokens(Outcome& outcome);
   void report(Outcome& outcome);
   void add_prompt_logprobs(const Outcome& outcome);
   void finish_prompt(const Outcome& outcome);
@@ -120,6 +140,9 @@ class Scheduler {
   const model::Transformer& transformer_;
   const Limits limits_;
   KvMemory memory_;
+  std::optional<model::Speculation> speculation_;  // the sequences' draft states refer to it
+  OnDraftFailure on_draft_failure_;                // empty after it was called
+  double pass_seconds_ = 0.0;                      // of the latest pass of the model
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
   FairQueue queue_;
   std::list<Departure> departures_;

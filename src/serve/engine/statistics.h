@@ -29,6 +29,10 @@ struct Statistics {
   // The number of steps in each bucket of kStepTokenBounds.
   std::array<int64_t, kStepTokenBounds.size() + 1> step_tokens = {};
   int64_t step_tokens_sum = 0;
+  // What the draft proposed, in tokens, and in how many steps of answers. `has_draft` is false if
+  // the engine was started without one.
+  bool has_draft = false;
+  int64_t drafts = 0, proposed_tokens = 0, accepted_tokens = 0;
   // The duration of all steps on the backend's clock, which a simulated device simulates.
   double step_seconds = 0.0;
 };

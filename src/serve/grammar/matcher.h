@@ -30,6 +30,9 @@ class Matcher : public model::TokenConstraint {
   void allowed_tokens(std::span<uint64_t> allowed) override;
   void advance(text::TokenId token) override;
   bool must_end() const override;
+  std::unique_ptr<model::TokenConstraint> clone() const override {
+    return std::make_unique<Matcher>(*this);
+  }
 
   // Moves past a text instead of a token. Returns false if the grammar does not allow it; the
   // object must not be used then.

@@ -212,6 +212,14 @@ std::string Metrics::prometheus_text(const Statistics& engine, int64_t connectio
   add(kCounter, "prefix_cache_queries_total", "Tokens that were looked for in the prefix cache.",
       engine.prefix_queries);
   add(kCounter, "prefix_cache_hits_total", "Tokens that were found there.", engine.prefix_hits);
+  if (engine.has_draft) {
+    add(kCounter, "spec_decode_num_drafts_total", "Steps of answers that had proposals.",
+        engine.drafts);
+    add(kCounter, "spec_decode_num_draft_tokens_total", "Tokens that the draft proposed.",
+        engine.proposed_tokens);
+    add(kCounter, "spec_decode_num_accepted_tokens_total", "Proposed tokens that were accepted.",
+        engine.accepted_tokens);
+  }
   if (from.settings.predicted)
     add(kCounter, "predicted_step_seconds_total", "Time of all steps on the simulated device.",
         engine.step_seconds);

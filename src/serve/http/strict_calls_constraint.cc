@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/grammar/matcher.h"
+#include "serve/http/owned_constraint.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -83,6 +84,10 @@ class StrictCallsConstraint : public model::TokenConstraint {
 
   bool must_end() const override { return false; }
 
+  std::unique_ptr<model::TokenConstraint> clone() const override {
+    return std::make_unique<StrictCallsConstraint>(*this);
+  }
+
  private:
   void find_marker(std::string_view text) {
     const CallMarker& marker = calls_.marker;
@@ -90,7 +95,7 @@ class StrictCallsConstraint : public model::TokenConstraint {
     if (matched_ == calls_.mark->text().size()) {
       matched_ = 0;
       search_.clear();
-      call_ = calls_.make_call();
+      call_ = OwnedConstraint(calls_.make_call());
     } else if (marker.leads && matched_ == 0 && text != marker.before &&
                text.find_first_not_of(kBetweenCalls) != std::string_view::npos) {
       may_call_ = false;
@@ -103,14 +108,15 @@ class StrictCallsConstraint : public model::TokenConstraint {
     if (object.empty()) return;
     search_.clear();
     auto matcher = std::make_unique<grammar::Matcher>(calls_.bare_call);
-    if (matcher->advance_text(object) && !matcher->must_end()) call_ = std::move(matcher);
+    if (matcher->advance_text(object) && !matcher->must_end())
+      call_ = OwnedConstraint(std::move(matcher));
   }
 
   const StrictCalls calls_;
   const grammar::TokenVocabulary& vocabulary_;
-  std::unique_ptr<model::TokenConstraint> call_;  // of the call that has begun
-  size_t matched_ = 0;                            // bytes of the marker that were read
-  bool may_call_ = true;                          // whether a marker would still begin a call
+  OwnedConstraint call_;  // of the call that has begun
+  size_t matched_ = 0;    // bytes of the marker that were read
+  bool may_call_ = true;  // whether a marker would still begin a call
   BareCallSearch search_;
 };
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "serve/http/owned_constraint.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -39,14 +41,14 @@ class ThinkingConstraint : public model::TokenConstraint {
   ThinkingConstraint(ConstraintFactory make_inner, const grammar::TokenVocabulary& vocabulary,
                      const ThinkingRules& rules)
       : make_inner_(std::move(make_inner)),
-        inner_(make_inner_ ? make_inner_() : nullptr),
+        inner_(make_inner_ ? OwnedConstraint(make_inner_()) : OwnedConstraint()),
         vocabulary_(vocabulary),
         rules_(rules),
         stage_(rules.inside ? Stage::kInside : Stage::kBefore) {}
 
   void allowed_tokens(std::span<uint64_t> allowed) override {
     if (stage_ == Stage::kInside) return allow_thoughts(allowed);
-    if (inner_ == nullptr) return allow_all(allowed);
+    if (!inner_) return allow_all(allowed);
     if (stage_ == Stage::kBefore) return allow_beginning(allowed);
     inner_->allowed_tokens(allowed);
     if (stage_ == Stage::kBehind) allow_white_space(allowed);
@@ -71,8 +73,10 @@ class ThinkingConstraint : public model::TokenConstraint {
     }
   }
 
-  bool must_end() const override {
-    return stage_ == Stage::kInner && inner_ != nullptr && inner_->must_end();
+  bool must_end() const override { return stage_ == Stage::kInner && inner_ && inner_->must_end(); }
+
+  std::unique_ptr<model::TokenConstraint> clone() const override {
+    return std::make_unique<ThinkingConstraint>(*this);
   }
 
  private:
@@ -90,7 +94,7 @@ class ThinkingConstraint : public model::TokenConstraint {
       std::ranges::fill(allowed, 0);
       return allow_token(allowed, rules_.end_tokens[closing_]);
     }
-    if (inner_ == nullptr) return allow_all(allowed);
+    if (!inner_) return allow_all(allowed);
     if (free_text_.empty()) find_free_text(allowed.size());
     std::ranges::copy(free_text_, allowed.begin());
     for (const text::TokenId token : rules_.end->overrunning(matched_))
@@ -143,7 +147,7 @@ class ThinkingConstraint : public model::TokenConstraint {
       matched_ = rules_.end->advance(0, seen.substr(rules_.begin.size())).matched;
       return;
     }
-    if (inner_ != nullptr) {
+    if (inner_) {
       inner_can_begin_ = inner_can_begin_ && grammar::is_allowed(inner_allowed_, token);
       if (inner_can_begin_) inner_->advance(token);
     }
@@ -162,7 +166,7 @@ class ThinkingConstraint : public model::TokenConstraint {
   }
 
   const ConstraintFactory make_inner_;
-  std::unique_ptr<model::TokenConstraint> inner_;
+  OwnedConstraint inner_;
   const grammar::TokenVocabulary& vocabulary_;
   const ThinkingRules rules_;
   Stage stage_;

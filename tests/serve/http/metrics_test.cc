@@ -70,6 +70,26 @@ void expect_histogram(const std::string& name, const MetricOfText& metric) {
   EXPECT_EQ(metric.samples.at(name + "_sum").size(), 1u) << name;
 }
 
+TEST_F(HttpTest, MetricsCountWhatADraftProposed) {
+  engine_options_.draft.lookup = true;
+  start();
+  HttpClient client(port());
+  EXPECT_EQ(client.post("/v1/completions", completion(200, false)).status, 200);
+  expect_no_block_in_use();
+  const auto families = parse_metrics(client.get("/metrics").body);
+  const auto value = [&](const std::string& rest) {
+    const std::string name = "vllm:spec_decode_num_" + rest + "_total";
+    EXPECT_EQ(families.at(name).type, "counter");
+    return static_cast<int64_t>(families.at(name).samples.at(name).at(0).value);
+  };
+  const Statistics now = engine_->statistics();
+  EXPECT_EQ(value("drafts"), now.drafts);
+  EXPECT_EQ(value("draft_tokens"), now.proposed_tokens);
+  EXPECT_EQ(value("accepted_tokens"), now.accepted_tokens);
+  EXPECT_GT(now.proposed_tokens, 0);
+  EXPECT_LE(now.accepted_tokens, now.proposed_tokens);
+}
+
 TEST_F(HttpTest, MetricsHaveVllmsNamesAndCountRequestsAndTokens) {
   start();
   HttpClient client(port());
