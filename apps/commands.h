@@ -98,12 +98,13 @@ class Program {
 };
 
 // The values of --device, --threads and --activations, which all commands share that run a model,
-// and of --numa.
+// and of --numa and --kv.
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;  // the number of threads; 0 means all that can compute at once
   bool numa = false;
   std::string activations = "auto";
+  std::string kv = "auto";
   // Returns whether the device is a simulated NeuronCore.
   bool simulated() const { return device.starts_with("trn"); }
 };
@@ -112,8 +113,9 @@ enum class Devices { kHost, kHostAndSimulated };
 // Adds the three flags. `options` receives their values and must outlive the command.
 void add_device_options(CLI::App* command, DeviceOptions& options,
                         Devices devices = Devices::kHost);
-// Adds --numa, for the commands that compute with a model for long.
+// Add --numa and --kv, for the commands that generate text.
 void add_numa_option(CLI::App* command, DeviceOptions& options);
+void add_kv_option(CLI::App* command, DeviceOptions& options);
 // Makes the backend that the options ask for, and sets the number of threads. With --numa it binds
 // them, and weights that the backend takes are copied to each memory domain. Under a launcher the
 // backend computes on all processes, and a device other than "cpu" or --numa is an error.

@@ -39,6 +39,14 @@ void add_numa_option(CLI::App* command, DeviceOptions& options) {
       ->group(kSpeed);
 }
 
+void add_kv_option(CLI::App* command, DeviceOptions& options) {
+  command->add_option("--kv", options.kv, "Keep keys and values in auto or int8")
+      ->check(CLI::IsMember({"auto", "int8"}))
+      ->type_name("TYPE")
+      ->capture_default_str()
+      ->group(kSpeed);
+}
+
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
   return world_communicator().processes() > 1 ? make_shared_backend(options)
                                               : make_own_backend(options);
@@ -52,7 +60,8 @@ Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& opti
   cpu::KernelChoice choice;
   if (options.activations == "auto") choice = cpu::default_choice();
   if (options.activations == "bf16") choice.most_dot_products = cpu::DotProducts::kInt8AndBf16;
-  auto host = cpu::make_backend(cpu::best_kernels(choice));
+  const auto kv = options.kv == "int8" ? cpu::KeysAndValues::kInt8 : cpu::KeysAndValues::kAuto;
+  auto host = cpu::make_backend(cpu::best_kernels(choice), kv);
   if (!options.simulated()) return host;
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
   return device::make_backend(device, tuned_tilings(device), std::move(host));

@@ -173,6 +173,7 @@ void add_answer_flags(CLI::App* command, AnswerFlags& flags) {
   add_logit_flags(command, flags);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   add_numa_option(command, flags.device);
+  add_kv_option(command, flags.device);
 }
 
 Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::Tokenizer& tokenizer,

@@ -66,6 +66,7 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   add_numa_option(command, flags.device);
+  add_kv_option(command, flags.device);
 }
 
 // Returns every combination of the lists, in the order of the lists.

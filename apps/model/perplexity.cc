@@ -30,6 +30,7 @@ struct PerplexityFlags {
   int64_t context = 0;  // tokens per chunk; 0 means the default of the model
   int64_t limit = 0;    // the number of chunks; 0 means all
   bool documents = false;
+  std::string kv = "fp32";  // the dtype of keys and values
   DeviceOptions device;
 };
 
@@ -52,6 +53,11 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
   command->add_option("--context", flags.context, "Cut the text into chunks of N tokens")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
       ->default_str("at most 2048")
+      ->group(kQuality);
+  command->add_option("--kv", flags.kv, "Keep keys and values in fp32, bf16 or int8")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->type_name("TYPE")
+      ->capture_default_str()
       ->group(kQuality);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
@@ -123,14 +129,17 @@ Result<PerplexityResult> measure(const model::Transformer& transformer,
                                  std::span<const text::TokenId> tokens, int64_t context,
                                  const PerplexityFlags& flags) {
   Progress progress(stderr);
+  const DType cache = flags.kv == "int8"   ? DType::kI8
+                      : flags.kv == "bf16" ? DType::kBF16
+                                           : DType::kF32;
   if (flags.reference.empty()) {
-    NMM_ASSIGN(auto report, eval::perplexity(transformer, tokens, context, progress));
+    NMM_ASSIGN(auto report, eval::perplexity(transformer, tokens, context, progress, cache));
     return PerplexityResult{std::move(report), {}};
   }
   NMM_ASSIGN(const auto reference,
              model::Transformer::load(flags.reference, transformer.backend()));
   NMM_ASSIGN(auto paired,
-             eval::paired_perplexity(reference, transformer, tokens, context, progress));
+             eval::paired_perplexity(reference, transformer, tokens, context, progress, cache));
   return PerplexityResult{std::move(paired.report), paired.divergence};
 }
 

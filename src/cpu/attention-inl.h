@@ -12,6 +12,7 @@
 #endif
 
 #include "cpu/bf16_pairs-inl.h"
+#include "cpu/buffer.h"
 #include "cpu/kv_cache.h"
 #include "cpu/matmul-inl.h"
 #include "cpu/softmax-inl.h"
@@ -26,6 +27,7 @@ struct TileOfAttention {
   const AttentionBlock& all;
   int64_t tile, count;
   const uint32_t *keys, *values;
+  PositionScales scales;
 
   int64_t rows() const { return all.q.tile_rows(tile); }
   int64_t padded() const { return (count + kPanel - 1) / kPanel * kPanel; }
@@ -166,7 +168,48 @@ inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t 
           std::clamp<int64_t>(position + 1 - begin, 0, count)};
 }
 
-template <class Products>
+// Expands `count` bytes to bf16, which has all their values.
+inline void expand_bytes(const int8_t* from, int64_t count, uint32_t* to) {
+  const Words words;
+  const hn::Rebind<int8_t, Words> bytes;
+  for (int64_t i = 0; i < count; i += 2 * kLanes) {
+    const Vector low = hn::ConvertTo(Floats(), hn::PromoteTo(words, hn::LoadU(bytes, from + i)));
+    const Vector high =
+        hn::ConvertTo(Floats(), hn::PromoteTo(words, hn::LoadU(bytes, from + i + kLanes)));
+    hn::StoreU(PortableBf16Pairs::round(low, high), words, reinterpret_cast<int32_t*>(to) + i / 2);
+  }
+}
+
+// The keys and values of one block of positions as panels of bf16, expanded in memory of the thread
+// for the positions that are stored.
+class ExpandedBlock {
+ public:
+  ExpandedBlock(const AttentionBlock& b, const uint32_t* block, int64_t count)
+      : scales_{reinterpret_cast<const float*>(block + b.key_scales_offset),
+                reinterpret_cast<const float*>(block + b.value_scales_offset)} {
+    thread_local Buffer<uint32_t> memory;
+    const int64_t panels = (count + kPanel - 1) / kPanel, key_words = 2 * b.key_panel;
+    const int64_t value_panels = (b.q.k + kPanel - 1) / kPanel, value_words = 2 * b.value_panel;
+    keys_ = memory.reserve(kKeyBlock / kPanel * key_words + value_panels * value_words);
+    values_ = keys_ + kKeyBlock / kPanel * key_words;
+    expand_bytes(reinterpret_cast<const int8_t*>(block + b.keys_offset), panels * key_words * 2,
+                 keys_);
+    const uint32_t* const values = block + b.values_offset;
+    for (int64_t panel = 0; panel < value_panels; ++panel) {
+      expand_bytes(reinterpret_cast<const int8_t*>(values + panel * b.value_panel),
+                   panels * kPanel * kPanel, values_ + panel * value_words);
+    }
+  }
+  const uint32_t* keys() const { return keys_; }
+  const uint32_t* values() const { return values_; }
+  const PositionScales& scales() const { return scales_; }
+
+ private:
+  PositionScales scales_;
+  uint32_t *keys_, *values_;
+};
+
+template <bool kScaled, class Products>
 HWY_INLINE void attend_tile(const TileOfAttention& of, int64_t begin, Products& products) {
   const AttentionBlock& b = of.all;
   const int64_t rows = of.rows(), first = b.q.first_row(of.tile), features = of.features();
@@ -175,31 +218,44 @@ HWY_INLINE void attend_tile(const TileOfAttention& of, int64_t begin, Products& 
     const int64_t row = first + r;
     const RowSums sums = {b.sums.max[row], b.sums.sum + row * kSumLanes,
                           b.sums.weighted + row * features, features};
-    softmax_row<Products::kDegree>(
-        products.scores(r), of.padded(), visible_range(b, row, begin, of.count), b.scale, sums,
+    softmax_row<Products::kDegree, kScaled>(
+        products.scores(r), of.padded(), visible_range(b, row, begin, of.count), of.scales, b.scale,
+        sums,
         [&](int64_t i, Vector one, Vector two) HWY_ATTR { products.store(r, rows, i, one, two); });
   }
   products.add_values(of);
 }
 
 // The outer loop goes over blocks, so that a block of keys and values stays in cache for all rows.
-// It starts with empty sums.
-template <class Products>
-void attend(const AttentionBlock& b) {
+// It starts with empty sums. Blocks of int8 (kBytes) are expanded for all rows.
+template <class Products, bool kBytes = false>
+void attend(const AttentionBlock& block) {
+  AttentionBlock b = block;
+  if constexpr (kBytes) {  // the panels that are multiplied have bf16
+    b.key_panel *= 2;
+    b.value_panel *= 2;
+  }
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   std::fill_n(b.sums.max, b.q.rows, kMinusInfinity);
   std::fill_n(b.sums.sum, b.q.rows * kSumLanes, 0.0f);
   std::fill_n(b.sums.weighted, b.q.rows * features, 0.0f);
   Products products;
   for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
-    const uint32_t* const block = b.blocks[begin / kKeyBlock];
-    for (int64_t t = 0; t < b.q.tiles; ++t) {
-      attend_tile({.all = b,
-                   .tile = t,
-                   .count = std::min(kKeyBlock, b.end - begin),
-                   .keys = block + b.keys_offset,
-                   .values = block + b.values_offset},
-                  begin, products);
+    const uint32_t* const stored = b.blocks[begin / kKeyBlock];
+    TileOfAttention of = {.all = b,
+                          .tile = 0,
+                          .count = std::min(kKeyBlock, b.end - begin),
+                          .keys = stored + b.keys_offset,
+                          .values = stored + b.values_offset,
+                          .scales = {}};
+    if constexpr (kBytes) {
+      const ExpandedBlock expanded(block, stored, of.count);
+      of.keys = expanded.keys();
+      of.values = expanded.values();
+      of.scales = expanded.scales();
+    }
+    for (of.tile = 0; of.tile < b.q.tiles; ++of.tile) {
+      attend_tile<kBytes>(of, begin, products);
     }
   }
 }

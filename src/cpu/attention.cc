@@ -106,7 +106,7 @@ class Attention {
 
   // Returns whether queries are rounded to bf16.
   bool rounds(const RowBlock& block) const {
-    return cache(block).is_bf16() && kernels_.dot_products == DotProducts::kInt8AndBf16;
+    return !cache(block).is_fp32() && kernels_.dot_products == DotProducts::kInt8AndBf16;
   }
 
   // Packs the queries of a block as the left factor of a product.
@@ -139,7 +139,9 @@ class Attention {
                const AttentionSums& sums) const {
     const CpuKvCache& of = cache(block);
     const int64_t first = (block.first_range() + range) * kRangePositions;
-    const auto attend = of.is_bf16() ? kernels_.attend_bf16 : kernels_.attend_fp32;
+    const auto attend = of.is_fp32()   ? kernels_.attend_fp32
+                        : of.is_int8() ? kernels_.attend_int8
+                                       : kernels_.attend_bf16;
     attend({.q = q,
             .scale = scale(),
             .blocks = of.block_data(),
@@ -147,6 +149,8 @@ class Attention {
             .values_offset = of.values_offset(layer_, block.head),
             .key_panel = of.key_panel(),
             .value_panel = of.value_panel(),
+            .key_scales_offset = of.key_scales_offset(layer_, block.head),
+            .value_scales_offset = of.value_scales_offset(layer_, block.head),
             .first_row = block.first_row,
             .group = group(),
             .first_position = of.length(),

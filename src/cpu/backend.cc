@@ -21,7 +21,7 @@ constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
  public:
-  explicit CpuBackend(const Kernels& kernels) : kernels_(kernels) {}
+  CpuBackend(const Kernels& kernels, KeysAndValues kv) : kernels_(kernels), kv_(kv) {}
 
   std::string name() const override {
     const int threads = num_threads();
@@ -40,6 +40,9 @@ class CpuBackend : public ops::Backend {
   }
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
     return std::make_unique<CpuKvCache>(shape);
+  }
+  DType cache_dtype(DType wanted) const override {
+    return kv_ == KeysAndValues::kInt8 ? DType::kI8 : wanted;
   }
 
   void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
@@ -88,6 +91,7 @@ class CpuBackend : public ops::Backend {
   // All layers share one scratch, because one layer runs at a time. A backend must not compute in
   // two threads at once.
   const Kernels& kernels_;
+  const KeysAndValues kv_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;
   mutable RotaryAngles angles_;
@@ -96,8 +100,8 @@ class CpuBackend : public ops::Backend {
 }  // namespace
 
 std::unique_ptr<ops::Backend> make_backend() { return make_backend(best_kernels()); }
-std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels) {
-  return std::make_unique<CpuBackend>(kernels);
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels, KeysAndValues kv) {
+  return std::make_unique<CpuBackend>(kernels, kv);
 }
 
 }  // namespace neuronmm::cpu

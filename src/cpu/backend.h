@@ -18,7 +18,11 @@ namespace neuronmm::cpu {
 
 struct Kernels;
 
+// How keys and values are kept: as bf16, or fp32 for fp32 models, or as bytes.
+enum class KeysAndValues { kAuto, kInt8 };
+
 std::unique_ptr<ops::Backend> make_backend();  // with best_kernels()
-std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels);
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels,
+                                           KeysAndValues kv = KeysAndValues::kAuto);
 
 }  // namespace neuronmm::cpu

@@ -46,6 +46,7 @@ void set_bf16(Kernels& kernels) {
   kernels.pack_bf16_tile = pack_bf16_tile<Bf16Product>;
   kernels.multiply_floats = multiply_floats<Bf16Product>;
   kernels.attend_bf16 = attend<Bf16Attention>;
+  kernels.attend_int8 = attend<Bf16Attention, true>;
 }
 
 void set_floats(Kernels& kernels) {

@@ -33,6 +33,8 @@ struct AttentionBlock {
   const uint32_t* const* blocks;
   int64_t keys_offset, values_offset;  // in a block, in words
   int64_t key_panel, value_panel;      // the words of a panel
+  // For int8: the scales of the positions of a block, in words from its start.
+  int64_t key_scales_offset, value_scales_offset;
   int64_t first_row, group, first_position;
   int64_t window;      // the number of positions that a row attends to, or 0 for all
   int64_t begin, end;  // the positions to visit; begin is a multiple of kKeyBlock
@@ -101,10 +103,11 @@ struct Kernels {
   void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                 const float* bias, MutableMatrixView y) const;
 
-  // Attention with keys and values of fp32 or bf16. With bf16 and products of bf16, queries are
-  // bf16, too.
+  // Attention with keys and values of fp32, bf16 or int8. With products of bf16, queries are bf16
+  // for the last two.
   void (*attend_fp32)(const AttentionBlock& block) = nullptr;
   void (*attend_bf16)(const AttentionBlock& block) = nullptr;
+  void (*attend_int8)(const AttentionBlock& block) = nullptr;
   // Adds the sums of later positions to those of earlier ones.
   void (*add_attention)(int64_t rows, int64_t features, float scale, const AttentionSums& from,
                         const AttentionSums& to) = nullptr;

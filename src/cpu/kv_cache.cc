@@ -1,6 +1,9 @@
 #include "cpu/kv_cache.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <memory>
 
 #include "base/float16.h"
@@ -14,35 +17,69 @@ int64_t pad_to_panel(int64_t count) { return (count + kPanel - 1) / kPanel * kPa
 
 // Returns the number of words in a panel of 32 columns and `rows` rows.
 int64_t panel_words(const ops::KvCacheShape& shape, int64_t rows) {
-  return (shape.dtype == DType::kBF16 ? (rows + 1) / 2 : rows) * kPanel;
+  return rows * kPanel * dtype_size_bytes(shape.dtype) / kWordBytes;
 }
 
-// The dtype of an element, and where element (k, column) of a panel lies (see packed_matrix.h).
+// Returns where element (k, column) of a panel of bf16 or int8 lies.
+int64_t offset_in_pairs(int64_t k, int64_t column) {
+  return k / 2 * 2 * kPanel + column * 2 + k % 2;
+}
+
+// The dtype of an element, where it lies in a panel, and how a row of keys or values is rounded.
 struct Fp32Element {
   using Type = float;
+  static constexpr bool kScaled = false;
   static int64_t offset(int64_t k, int64_t column) { return k * kPanel + column; }
-  static float from_float(float value) { return value; }
+  static float from_float(float value, float /*inverse_scale*/) { return value; }
 };
 struct Bf16Element {
   using Type = uint16_t;
-  static int64_t offset(int64_t k, int64_t column) {
-    return k / 2 * 2 * kPanel + column * 2 + k % 2;
+  static constexpr bool kScaled = false;
+  static int64_t offset(int64_t k, int64_t column) { return offset_in_pairs(k, column); }
+  static uint16_t from_float(float value, float /*inverse_scale*/) {
+    return bf16::from_float(value).bits;
   }
-  static uint16_t from_float(float value) { return bf16::from_float(value).bits; }
+};
+struct Int8Element {
+  using Type = int8_t;
+  static constexpr bool kScaled = true;
+  static int64_t offset(int64_t k, int64_t column) { return offset_in_pairs(k, column); }
+  static int8_t from_float(float value, float inverse_scale) {
+    return static_cast<int8_t>(std::lrint(value * inverse_scale));
+  }
+};
+
+void store_float(float value, uint32_t* to) { *to = std::bit_cast<uint32_t>(value); }
+
+// The scale of a row of keys or values, and its inverse. A row with NaN or infinity has the scale
+// NaN, so that a broken model is noticed.
+struct RowScale {
+  RowScale(const float* row, int64_t count) {
+    constexpr float kLargestByte = 127.0f;
+    float largest = 0.0f, not_finite = 0.0f;
+    for (int64_t d = 0; d < count; ++d) {
+      largest = std::max(largest, std::abs(row[d]));
+      not_finite += row[d] * 0.0f;
+    }
+    scale = largest / kLargestByte + not_finite;
+    // The inverse of a scale that is too small would be infinite.
+    inverse = scale >= std::numeric_limits<float>::min() ? 1.0f / scale : 0.0f;
+  }
+  float scale, inverse;
 };
 
 }  // namespace
 
 CpuKvCache::Head::Head(const ops::KvCacheShape& shape)
-    : key_rows(shape.dtype == DType::kBF16 ? 2 * bf16_words(shape.head_dim) : shape.head_dim),
+    : key_rows(shape.dtype == DType::kF32 ? shape.head_dim : 2 * bf16_words(shape.head_dim)),
       padded_dim(pad_to_panel(shape.head_dim)),
       key_panel(panel_words(shape, key_rows)),
       value_panel(panel_words(shape, kKeyBlock)),
-      total(kKeyBlock / kPanel * key_panel + padded_dim / kPanel * value_panel) {}
+      total(kKeyBlock / kPanel * key_panel + padded_dim / kPanel * value_panel +
+            (shape.dtype == DType::kI8 ? 2 * kKeyBlock : 0)) {}
 
 CpuKvCache::CpuKvCache(const ops::KvCacheShape& shape)
     : ops::KvCache(shape, shape.num_layers * shape.num_key_value_heads * Head(shape).total),
-      is_bf16_(shape.dtype == DType::kBF16),
       head_(shape) {}
 
 ops::KvBlock CpuKvCache::make_block() const {
@@ -52,11 +89,13 @@ ops::KvBlock CpuKvCache::make_block() const {
 
 void CpuKvCache::store(int64_t layer, int64_t head, int64_t first, ConstMatrixView k,
                        ConstMatrixView v) {
-  if (is_bf16_) {
-    store_as<Bf16Element>(layer, head, first, k, v);
-    clear_values(layer, head, first + k.rows);
+  if (is_fp32()) return store_as<Fp32Element>(layer, head, first, k, v);
+  if (is_int8()) {
+    store_as<Int8Element>(layer, head, first, k, v);
+    clear_values<Int8Element>(layer, head, first + k.rows);
   } else {
-    store_as<Fp32Element>(layer, head, first, k, v);
+    store_as<Bf16Element>(layer, head, first, k, v);
+    clear_values<Bf16Element>(layer, head, first + k.rows);
   }
 }
 
@@ -74,30 +113,45 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, int64_t first, ConstMatri
     auto* const keys = reinterpret_cast<Type*>(memory + keys_offset(layer, head) +
                                                position / kPanel * head_.key_panel);
     const float* const key = k.row(i) + head * head_dim;
+    const float* const value = v.row(i) + head * head_dim;
+    float of_key = 1.0f, of_value = 1.0f;
+    if constexpr (Element::kScaled) {
+      const RowScale key_scale(key, head_dim), value_scale(value, head_dim);
+      store_float(key_scale.scale, memory + key_scales_offset(layer, head) + position);
+      store_float(value_scale.scale, memory + value_scales_offset(layer, head) + position);
+      of_key = key_scale.inverse;
+      of_value = value_scale.inverse;
+    }
     for (int64_t d = 0; d < head_.key_rows; ++d) {
       keys[Element::offset(d, position % kPanel)] =
-          Element::from_float(d < head_dim ? key[d] : 0.0f);
+          Element::from_float(d < head_dim ? key[d] : 0.0f, of_key);
     }
     uint32_t* const values = memory + values_offset(layer, head);
-    const float* const value = v.row(i) + head * head_dim;
     for (int64_t d = 0; d < head_.padded_dim; ++d) {
       auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * head_.value_panel);
       panel[Element::offset(position, d % kPanel)] =
-          Element::from_float(d < head_dim ? value[d] : 0.0f);
+          Element::from_float(d < head_dim ? value[d] : 0.0f, of_value);
     }
   }
 }
 
+template <typename Element>
 void CpuKvCache::clear_values(int64_t layer, int64_t head, int64_t position) {
+  using Type = typename Element::Type;
   const int64_t row = position % kKeyBlock, end = (row + kPanel - 1) / kPanel * kPanel;
   if (row == end) return;
-  uint32_t* const values = block_memory()[position / kKeyBlock] + values_offset(layer, head);
+  uint32_t* const memory = block_memory()[position / kKeyBlock];
+  uint32_t* const values = memory + values_offset(layer, head);
   for (int64_t d = 0; d < head_.padded_dim; d += kPanel) {
-    uint32_t* const panel = values + d / kPanel * head_.value_panel;
+    auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * head_.value_panel);
     if (row % 2 != 0) {
-      for (int64_t j = 0; j < kPanel; ++j) panel[row / 2 * kPanel + j] &= 0xFFFF;
+      for (int64_t j = 0; j < kPanel; ++j) panel[Element::offset(row, j)] = Type{0};
     }
-    std::fill(panel + (row + 1) / 2 * kPanel, panel + end / 2 * kPanel, 0u);
+    const int64_t pair = (row + 1) / 2 * 2;
+    std::fill(panel + pair * kPanel, panel + end * kPanel, Type{0});
+  }
+  if constexpr (Element::kScaled) {
+    std::fill_n(memory + value_scales_offset(layer, head) + row, end - row, 0u);
   }
 }
 

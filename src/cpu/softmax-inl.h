@@ -46,12 +46,19 @@ struct RowSums {
   }
 };
 
+// Scales of the positions of a block, of keys and of values, or nothing.
+struct PositionScales {
+  const float* keys = nullptr;
+  const float* values = nullptr;
+};
+
 // Reads the scores of a row. Positions that the row does not see count as -infinity, unless it sees
-// all of them (kWhole).
-template <bool kWhole>
+// all of them (kWhole). With kScaled, scores are multiplied by the scales of the keys.
+template <bool kWhole, bool kScaled>
 struct VisibleScores {
   const float* scores;
   VisibleRange visible;
+  PositionScales scales;
 
   HWY_INLINE auto seen(int64_t i) const {
     const Words words;
@@ -61,13 +68,19 @@ struct VisibleScores {
     return hn::RebindMask(Floats(), hn::And(hn::Gt(position, before_first), hn::Gt(end, position)));
   }
   HWY_INLINE Vector load(int64_t i) const {
-    const Vector score = hn::LoadU(Floats(), scores + i);
+    Vector score = hn::LoadU(Floats(), scores + i);
+    if constexpr (kScaled) score = hn::Mul(score, hn::LoadU(Floats(), scales.keys + i));
     if constexpr (kWhole) return score;
     return hn::IfThenElse(seen(i), score, hn::Set(Floats(), kMinusInfinity));
   }
   HWY_INLINE Vector zero_unseen(int64_t i, Vector p) const {
     if constexpr (kWhole) return p;
     return hn::IfThenElseZero(seen(i), p);
+  }
+  // Returns what multiplies the values: the power, times the value's scale.
+  HWY_INLINE Vector weight(int64_t i, Vector p) const {
+    if constexpr (!kScaled) return p;
+    return hn::Mul(p, hn::LoadU(Floats(), scales.values + i));
   }
 };
 
@@ -87,7 +100,7 @@ HWY_INLINE void raise_max(const Scores& scores, int64_t count, float scale, cons
 }
 
 // Calls store(i, p of position i on, p of the next positions), kLanes positions each, for all
-// positions of the block, and adds them to the row's sum.
+// positions of the block, and adds them to the row's sum. What is stored has the scales of values.
 template <int kDegree, class Scores, class Store>
 HWY_INLINE void add_powers(const Scores& scores, int64_t count, float scale, const RowSums& row,
                            const Store& store) {
@@ -104,18 +117,19 @@ HWY_INLINE void add_powers(const Scores& scores, int64_t count, float scale, con
     const int64_t at = i / kLanes % kSums, next = (i / kLanes + 1) % kSums;
     sums[at] = hn::Add(sums[at], first);
     sums[next] = hn::Add(sums[next], second);
-    store(i, first, second);
+    store(i, scores.weight(i, first), scores.weight(i + kLanes, second));
   }
   for (int64_t i = 0; i < kSums; ++i) hn::StoreU(sums[i], d, row.sum + i * kLanes);
 }
 
 // Turns the scores of `count` positions into probabilities relative to the row's largest score. The
 // count must be a multiple of kPanel.
-template <int kDegree, class Store>
-HWY_INLINE void softmax_row(const float* scores, int64_t count, VisibleRange visible, float scale,
-                            const RowSums& row, const Store& store) {
+template <int kDegree, bool kScaled, class Store>
+HWY_INLINE void softmax_row(const float* scores, int64_t count, VisibleRange visible,
+                            const PositionScales& scales, float scale, const RowSums& row,
+                            const Store& store) {
   if (visible.first == 0 && visible.last == count) {
-    const VisibleScores<true> all = {scores, visible};
+    const VisibleScores<true, kScaled> all = {scores, visible, scales};
     raise_max(all, count, scale, row);
     return add_powers<kDegree>(all, count, scale, row, store);
   }
@@ -125,7 +139,7 @@ HWY_INLINE void softmax_row(const float* scores, int64_t count, VisibleRange vis
     for (int64_t i = 0; i < count; i += 2 * kLanes) store(i, zero, zero);
     return;
   }
-  const VisibleScores<false> some = {scores, visible};
+  const VisibleScores<false, kScaled> some = {scores, visible, scales};
   raise_max(some, count, scale, row);
   add_powers<kDegree>(some, count, scale, row, store);
 }

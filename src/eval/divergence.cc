@@ -50,11 +50,11 @@ Status check_sequence(const io::ModelConfig& dense, const io::ModelConfig& other
 
 Result<SequenceDivergence> sequence_divergence(const Transformer& dense, const Transformer& other,
                                                std::span<const TokenId> sequence,
-                                               double* other_seconds) {
+                                               double* other_seconds, DType dtype_of_other_cache) {
   NMM_TRY(check_sequence(dense.config(), other.config(), sequence));
   const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
   const auto dense_cache = dense.make_cache(inputs, DType::kF32);
-  const auto other_cache = other.make_cache(inputs, DType::kF32);
+  const auto other_cache = other.make_cache(inputs, dtype_of_other_cache);
   SequenceDivergence result(static_cast<size_t>(inputs));
   for (int64_t first = 0; first < inputs; first += kDivergencePiece) {
     if (interrupted()) return interrupted_error("the divergence is not measured");

@@ -42,11 +42,13 @@ inline constexpr int64_t kDivergencePiece = 256;
 
 // Compares two models on one sequence, in a fresh context. Memory holds both models' logits of one
 // piece and their keys and values. If `other_seconds` is given, it grows by the time that the other
-// model takes on its backend's clock. Errors: what check_sequence() finds, an interrupt.
+// model takes on its backend's clock. The other model keeps keys and values in `other_cache`.
+// Errors: what check_sequence() finds, an interrupt.
 Result<SequenceDivergence> sequence_divergence(const model::Transformer& dense,
                                                const model::Transformer& other,
                                                std::span<const text::TokenId> sequence,
-                                               double* other_seconds = nullptr);
+                                               double* other_seconds = nullptr,
+                                               DType other_cache = DType::kF32);
 
 // Means per token. The samples of their standard errors are the sequences (interval.h).
 struct DivergenceSummary {

@@ -68,7 +68,7 @@ Status check_same_tokens(const text::Tokenizer& dense, const std::string& dense_
 Result<PairedPerplexity> paired_perplexity(const model::Transformer& dense,
                                            const model::Transformer& other,
                                            std::span<const TokenId> tokens, int64_t context,
-                                           Progress& progress) {
+                                           Progress& progress, DType cache) {
   NMM_TRY(check_chunks(other.config(), tokens, context));
   NMM_TRY(check_comparable(dense.config(), other.config(), context));
   NMM_TRY(prepare_chunks(other, context, kDivergencePiece));
@@ -78,8 +78,8 @@ Result<PairedPerplexity> paired_perplexity(const model::Transformer& dense,
   double seconds = 0.0;
   progress.start("comparing with the reference", chunks);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    auto sequence =
-        sequence_divergence(dense, other, tokens.subspan(chunk * context, context), &seconds);
+    auto sequence = sequence_divergence(dense, other, tokens.subspan(chunk * context, context),
+                                        &seconds, cache);
     if (!sequence && sequence.error().kind == Error::Kind::kInterrupted) {
       return unfinished(chunk, chunks, sequences);
     }

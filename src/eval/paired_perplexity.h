@@ -23,11 +23,12 @@ struct PairedPerplexity {
   DivergenceSummary divergence;  // from the dense model; its windows are the chunks
 };
 
-// Compares both models chunk by chunk. The report's `seconds` are those of the other model alone.
-// Errors: those of perplexity() and of check_comparable(), and a divergence that is not finite.
+// Compares both models chunk by chunk. The other model keeps keys and values in `cache`. The
+// report's `seconds` are those of the other model alone. Errors: those of perplexity() and of
+// check_comparable(), and a divergence that is not finite.
 Result<PairedPerplexity> paired_perplexity(const model::Transformer& dense,
                                            const model::Transformer& other,
                                            std::span<const text::TokenId> tokens, int64_t context,
-                                           Progress& progress);
+                                           Progress& progress, DType cache = DType::kF32);
 
 }  // namespace neuronmm::eval

@@ -93,14 +93,12 @@ PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t 
 
 Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const TokenId> tokens, int64_t context,
-                                    Progress& progress) {
+                                    Progress& progress, DType dtype_of_cache) {
   NMM_TRY(check_chunks(transformer.config(), tokens, context));
   NMM_TRY(prepare_chunks(transformer, context, kPieceTokens));
   const int64_t chunks = std::ssize(tokens) / context;
   const double start = transformer.backend().clock_seconds();
-  // The cache is in fp32 whatever the model's dtype, so that perplexities do not depend on the
-  // cache's rounding.
-  const auto cache = transformer.make_cache(context, DType::kF32);
+  const auto cache = transformer.make_cache(context, dtype_of_cache);
   progress.start("measuring perplexity", chunks);
   std::vector<double> losses;
   const auto so_far = [&] {

@@ -52,9 +52,11 @@ PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t 
                                   int64_t tokens);
 
 // Measures the perplexity of a text. Errors: what check_chunks() finds, a loss that is NaN or
-// infinite (with its chunk), an interrupt (with the perplexity so far).
+// infinite (with its chunk), an interrupt (with the perplexity so far). Keys and values are kept in
+// `cache`, which is fp32 whatever the model's dtype, so that perplexities do not depend on their
+// rounding unless that is what is measured.
 Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const text::TokenId> tokens, int64_t context,
-                                    Progress& progress);
+                                    Progress& progress, DType cache = DType::kF32);
 
 }  // namespace neuronmm::eval

@@ -236,11 +236,12 @@ Status Transformer::pack() {
   return {};
 }
 
-// The cache's dtype is the one that the weights were trained for. A quantized model was made from a
-// bf16 or fp32 one, whose dtype is still in config.json.
+// Rounding keys and values to bf16 costs far less than rounding weights does, whatever the dtype
+// was before they were quantized (docs/measurements/low_bits.md).
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
-  const DType dtype = embedding_.quantized() ? config_->dtype : embedding_.dtype;
-  return make_cache(capacity_tokens, dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
+  const bool rounded = embedding_.quantized() || embedding_.dtype == DType::kBF16;
+  return make_cache(capacity_tokens,
+                    parts_backend().cache_dtype(rounded ? DType::kBF16 : DType::kF32));
 }
 
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens, DType dtype) const {

@@ -102,9 +102,9 @@ class Transformer {
   const io::ModelConfig& config() const { return *config_; }
   const io::Checkpoint& checkpoint() const { return *checkpoint_; }
   const ops::Backend& backend() const { return *backend_; }
-  // Makes an empty cache whose keys and values may be rounded to `dtype` (kBF16 or kF32). Without
-  // `dtype` they are rounded to bf16 for a bf16 model or one that was quantized from it, as other
-  // frameworks do.
+  // Makes an empty cache whose keys and values may be rounded to `dtype` (kBF16, kI8 or kF32).
+  // Without `dtype` they are rounded to bf16 for a bf16 or quantized model, as other frameworks do,
+  // or to what the backend prefers.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
   // Copies block `index` of one cache of this model to block `index` of another.

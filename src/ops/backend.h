@@ -68,6 +68,9 @@ class Backend {
   virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const = 0;
+  // Returns the dtype in which this backend keeps the keys and values of a model, of which `wanted`
+  // (kBF16 or kF32) is enough.
+  virtual DType cache_dtype(DType wanted) const { return wanted; }
   // Unless overridden, the layer is composed of this backend's other operations.
   virtual std::unique_ptr<Attention> make_attention(const AttentionWeight& weight) const {
     return compose_attention(*this, weight);

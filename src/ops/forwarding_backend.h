@@ -33,6 +33,7 @@ class ForwardingBackend : public Backend {
   std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const override {
     return inner_.make_kv_cache(shape);
   }
+  DType cache_dtype(DType wanted) const override { return inner_.cache_dtype(wanted); }
   void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
                 MutableMatrixView y) const override {
     inner_.rms_norm(x, weight, eps, y);

@@ -33,8 +33,8 @@ struct KvCacheShape {
   // The largest number of tokens, which the model and attention check; grow() does not. Memory is
   // allocated as the sequence grows.
   int64_t capacity_tokens = 0;
-  // The dtype to which the backend may round keys and values: kBF16 if that is the dtype of the
-  // model, or kF32, which forbids rounding.
+  // The dtype to which the backend may round keys and values: kBF16, kI8 (with a scale for each
+  // position and head), or kF32, which forbids rounding.
   DType dtype = DType::kF32;
 };
 
