@@ -45,7 +45,8 @@ struct Int8Element {
   static constexpr bool kScaled = true;
   static int64_t offset(int64_t k, int64_t column) { return offset_in_pairs(k, column); }
   static int8_t from_float(float value, float inverse_scale) {
-    return static_cast<int8_t>(std::lrint(value * inverse_scale));
+    return inverse_scale == 0.0f ? int8_t{0}
+                                 : static_cast<int8_t>(std::lrint(value * inverse_scale));
   }
 };
 

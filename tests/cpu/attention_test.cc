@@ -46,6 +46,16 @@ void round_to_bf16(Matrix& x) {
   }
 }
 
+// Rounds every head of every row to bytes times a scale, so that a cache of int8 changes nothing.
+void round_to_bytes(Matrix& x, int64_t head_dim) {
+  for (float* head = x.data(); head < x.data() + x.rows() * x.columns(); head += head_dim) {
+    float largest = 0;
+    for (int64_t d = 0; d < head_dim; ++d) largest = std::max(largest, std::abs(head[d]));
+    const float scale = largest / 127;
+    for (int64_t d = 0; d < head_dim; ++d) head[d] = std::nearbyint(head[d] / scale) * scale;
+  }
+}
+
 // Random queries, keys and values of a sequence for one attention layer.
 struct Tokens {
   Tokens(const ops::AttentionShape& s, int64_t count, std::mt19937_64& random,
@@ -59,23 +69,28 @@ struct Tokens {
       round_to_bf16(k);
       round_to_bf16(v);
     }
+    if (dtype == DType::kI8) {
+      round_to_bytes(k, shape.head_dim);
+      round_to_bytes(v, shape.head_dim);
+    }
   }
 
   // An error e of a score changes a probability by a factor of exp(+-2e). Scores are sums of
-  // head_dim products, from which their maximum is subtracted. Powers have an error of 1 ulp.
+  // head_dim products, from which their maximum is subtracted. Powers have an error of 1 ulp, and
+  // scales of int8 one of two roundings.
   double tolerance() const {
     const double dim = static_cast<double>(shape.head_dim);
     const double score = largest_norm(q.view(), shape.head_dim) *
                          largest_norm(k.view(), shape.head_dim) / std::sqrt(dim);
-    const double score_error = (sum_error(shape.head_dim) + 4 * kUnit + of_rounding()) * score;
-    return (2 * score_error + 2 * sum_error(q.rows()) + 8 * kUnit + 2 * of_rounding()) *
+    const double score_error = (sum_error(shape.head_dim) + 8 * kUnit + of_rounding()) * score;
+    return (2 * score_error + 2 * sum_error(q.rows()) + 12 * kUnit + 2 * of_rounding()) *
            largest_value(v.view());
   }
 
   // Products of bf16 round queries and probabilities, by up to 2^-9 of their values. Powers then
   // have an error of 2.6e-6.
   double of_rounding() const {
-    return dtype == DType::kBF16 && current_rounds_to_bf16 ? 0x1p-9 + 2.6e-6 : 0;
+    return dtype != DType::kF32 && current_rounds_to_bf16 ? 0x1p-9 + 2.6e-6 : 0;
   }
 
   // Runs tokens [first, first + count), which must be the cache's next.
@@ -120,7 +135,7 @@ class Attention : public OnEveryTarget {
                  << "seed " << kAttentionSeed << ", heads " << shape.num_attention_heads << "/"
                  << shape.num_key_value_heads << " x " << shape.head_dim << ", window "
                  << shape.sliding_window << ", tokens " << tokens);
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
       const Tokens t(shape, tokens, random_, dtype);
       const Matrix expected = t.run_all(*reference_, tokens);
       for (const int64_t piece : pieces) {
@@ -156,7 +171,8 @@ TEST_P(Attention, EveryLength) {
 
 // Positions beyond the first range are computed separately and added up.
 TEST_P(Attention, RangesOfALongContextAreAddedUp) {
-  for (const auto& [window, dtype] : {std::pair{0, DType::kF32}, {800, DType::kBF16}}) {
+  for (const auto& [window, dtype] :
+       {std::pair{0, DType::kF32}, {800, DType::kBF16}, {700, DType::kI8}}) {
     const ops::AttentionShape shape = {4, 2, 16, window};
     const Tokens t(shape, 1300, random_, dtype);
     const auto cache = backend_->make_kv_cache({1, 2, 16, 1300, dtype});
@@ -223,15 +239,27 @@ TEST_P(Attention, ABatchHasTheBitsOfItsSequencesAlone) {
 // A token's result has the same bits whether it comes alone, with its neighbours, or as one of
 // many. This holds beyond the positions that are added up separately, too.
 TEST_P(Attention, BitsDoNotDependOnPieces) {
-  for (const int64_t window : {0, 300}) {
-    const Tokens t({2, 1, 16, window}, 1300, random_, DType::kBF16);
+  for (const auto& [window, dtype] :
+       {std::pair{0, DType::kBF16}, {300, DType::kBF16}, {0, DType::kI8}}) {
+    const Tokens t({2, 1, 16, window}, 1300, random_, dtype);
     const Matrix expected = t.run_all(*backend_, 512);
     for (const int64_t piece : {1, 130, 1300}) {
       const Matrix y = t.run_all(*backend_, piece);
       EXPECT_EQ(std::memcmp(y.data(), expected.data(), sizeof(float) * 1300 * 32), 0)
-          << "pieces of " << piece << ", window " << window << ", seed " << kAttentionSeed;
+          << "pieces of " << piece << ", window " << window << ", " << dtype_name(dtype)
+          << ", seed " << kAttentionSeed;
     }
   }
+}
+
+// Random keys are not bytes, so they are rounded by at most half of a 127th of the largest.
+TEST_P(Attention, AnInt8CacheRoundsToTheNearestByte) {
+  Tokens t({4, 2, 40, 0}, 150, random_);
+  t.dtype = DType::kI8;
+  const Matrix y = t.run_all(*backend_, 150);
+  round_to_bytes(t.k, 40);
+  round_to_bytes(t.v, 40);
+  expect_near(t.run_all(*reference_, 150), y, t.tolerance());
 }
 
 TEST(CpuKvCache, GrowsWithTheSequence) {
@@ -244,6 +272,14 @@ TEST(CpuKvCache, GrowsWithTheSequence) {
   EXPECT_EQ(cache.size_bytes(), 2 * 3 * kKeyBlock * (32 + 32) * 2);
   cache.grow(kKeyBlock + 1);
   EXPECT_EQ(cache.size_bytes(), 2 * 2 * 3 * kKeyBlock * (32 + 32) * 2);
+}
+
+TEST(CpuKvCache, TakesHalfTheMemoryInInt8) {
+  CpuKvCache cache({1, 1, 64, 1000, DType::kI8}), bf16({1, 1, 64, 1000, DType::kBF16});
+  cache.grow(1);
+  bf16.grow(1);
+  const int64_t scales = 2 * kKeyBlock * int64_t{sizeof(float)};
+  EXPECT_EQ(cache.size_bytes(), bf16.size_bytes() / 2 + scales);
 }
 
 TEST_P(Attention, AcceptsNoTokens) {
@@ -268,22 +304,25 @@ TEST_P(Attention, LayersDoNotShareTheirKeys) {
 // Forgotten tokens leave no trace, even if they were NaN.
 TEST_P(Attention, ForgottenTokensLeaveNoTrace) {
   const ops::AttentionShape shape = {2, 1, 8, 0};
-  const Tokens t(shape, 50, random_);
-  Tokens bad(shape, 50, random_);
-  std::fill_n(bad.k.data(), 50 * 8, std::numeric_limits<float>::quiet_NaN());
-  std::fill_n(bad.v.data(), 50 * 8, std::numeric_limits<float>::quiet_NaN());
-  const auto cache = backend_->make_kv_cache({1, 1, 8, 50});
-  Matrix y(50, 16);
-  bad.run(*backend_, 0, 0, 50, *cache, y);
-  EXPECT_TRUE(std::isnan(y.row(0)[0])) << "NaN must be seen where it is";
-  cache->set_length(0);
-  t.run(*backend_, 0, 0, 20, *cache, y);
-  cache->set_length(20);
-  t.run(*backend_, 0, 20, 17, *cache, y);
-  const Matrix expected = t.run_all(*reference_, 50);
-  for (int64_t i = 0; i < 37; ++i) {
-    for (int64_t j = 0; j < 16; ++j) {
-      ASSERT_NEAR(y.row(i)[j], expected.row(i)[j], t.tolerance()) << "at " << i << ", " << j;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    const Tokens t(shape, 50, random_, dtype);
+    Tokens bad(shape, 50, random_, dtype);
+    std::fill_n(bad.k.data(), 50 * 8, std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(bad.v.data(), 50 * 8, std::numeric_limits<float>::quiet_NaN());
+    const auto cache = backend_->make_kv_cache({1, 1, 8, 50, dtype});
+    Matrix y(50, 16);
+    bad.run(*backend_, 0, 0, 50, *cache, y);
+    EXPECT_TRUE(std::isnan(y.row(0)[0])) << "NaN must be seen where it is";
+    cache->set_length(0);
+    t.run(*backend_, 0, 0, 20, *cache, y);
+    cache->set_length(20);
+    t.run(*backend_, 0, 20, 17, *cache, y);
+    const Matrix expected = t.run_all(*reference_, 50);
+    for (int64_t i = 0; i < 37; ++i) {
+      for (int64_t j = 0; j < 16; ++j) {
+        ASSERT_NEAR(y.row(i)[j], expected.row(i)[j], t.tolerance()) << "at " << i << ", " << j;
+      }
     }
   }
 }

@@ -53,6 +53,7 @@ const Kernels* emulated() {
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
     kernels.multiply_floats = multiply_floats_emulated;
     kernels.attend_bf16 = attend<AmxAttention<EmulatedBf16Product>>;
+    kernels.attend_int8 = attend<AmxAttention<EmulatedBf16Product>, true>;
     kernels.multiply_int8 = multiply_bytes<EmulatedProduct>;
     kernels.multiply_int6 = multiply_low_bit<Int6Codes, EmulatedProduct>;
     kernels.multiply_int4 = multiply_int4_emulated;

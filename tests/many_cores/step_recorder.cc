@@ -95,6 +95,7 @@ const cpu::Kernels& counting_kernels() {
     kernels.multiply_int4 = CountingKernels::multiply;
     kernels.attend_fp32 = CountingKernels::attend<4>;
     kernels.attend_bf16 = CountingKernels::attend<2>;
+    kernels.attend_int8 = CountingKernels::attend<1>;
     kernels.add_attention = CountingKernels::add_attention;
     kernels.finish_attention = CountingKernels::finish;
     kernels.silu_multiply = CountingKernels::silu_multiply;
