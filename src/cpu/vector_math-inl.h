@@ -17,22 +17,17 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// Returns 2^x for x <= 126, with 2^-125 for all x below -125. The integer part n of x goes
-// into the exponent, and a polynomial approximates 2^(x - n) on [-1/2, 1/2]. Its relative error is
-// 2.6e-6 for degree 4 and 2e-9, so that rounding is the limit, for degree 6. The coefficients come
-// from the Remez algorithm. NaN stays NaN; for degree 4 it must have zeros in its 9 lowest bits, as
-// NaN of bf16 products does.
+// Adding 1.5 · 2^23 rounds to an integer n, which is then in the lowest bits of the sum.
+inline constexpr float kRounding = 0x1.8p23f;
+
+// Returns 2^(n + r) for -1/2 <= r <= 1/2, where `shifted` is n + kRounding. n goes into the
+// exponent, and a polynomial approximates 2^r. Its relative error is 2.6e-6 for degree 4 and 2e-9,
+// so that rounding is the limit, for degree 6. The coefficients come from the Remez algorithm.
 template <int kDegree>
-HWY_INLINE Vector power_of_two(Vector x) {
+HWY_INLINE Vector power_of_parts(Vector shifted, Vector r) {
   static_assert(kDegree == 4 || kDegree == 6);
   const Floats d;
-  const hn::RebindToSigned<Floats> words;
-  // Adding 1.5 · 2^23 rounds to an integer, which is then in the lowest bits of the sum.
-  const Vector magic = hn::Set(d, 0x1.8p23f);
-  // Max returns its second argument if one of them is NaN.
-  const Vector limited = hn::Max(hn::Set(d, -125.0f), x);
-  const Vector shifted = hn::Add(limited, magic);
-  const Vector r = hn::Sub(limited, hn::Sub(shifted, magic));
+  const Words words;
   constexpr float kOfDegree4[] = {0.9999992847442627f, 0.6931217908859253f, 0.240247443318367f,
                                   0.05591785907745361f, 0.009570102207362652f};
   constexpr float kOfDegree6[] = {1.0f,
@@ -46,9 +41,35 @@ HWY_INLINE Vector power_of_two(Vector x) {
   Vector p = hn::Set(d, c[kDegree]);
   for (int i = kDegree - 1; i >= 0; --i) p = hn::MulAdd(p, r, hn::Set(d, c[i]));
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(words, shifted));
-  const Vector power = hn::BitCast(d, hn::Add(hn::BitCast(words, p), exponent));
+  return hn::BitCast(d, hn::Add(hn::BitCast(words, p), exponent));
+}
+
+// Returns 2^x for x <= 126, with 2^-125 for all x below -125. NaN stays NaN; for degree 4 it must
+// have zeros in its 9 lowest bits, as NaN of bf16 products does.
+template <int kDegree>
+HWY_INLINE Vector power_of_two(Vector x) {
+  const Floats d;
+  const Vector rounding = hn::Set(d, kRounding);
+  // Max returns its second argument if one of them is NaN.
+  const Vector limited = hn::Max(hn::Set(d, -125.0f), x);
+  const Vector shifted = hn::Add(limited, rounding);
+  const Vector power =
+      power_of_parts<kDegree>(shifted, hn::Sub(limited, hn::Sub(shifted, rounding)));
   if constexpr (kDegree == 4) return power;
   return hn::IfThenElse(hn::IsNaN(x), x, power);
+}
+
+// Returns e^x with an error of about 1 ulp, for x up to 87. NaN stays NaN. log2(e) has two parts,
+// so that the product with a large x is exact enough.
+HWY_INLINE Vector exponential(Vector x) {
+  const Floats d;
+  constexpr float kHigh = 1.44269504f, kLow = 1.92596303e-8f;  // they add up to log2(e)
+  const Vector rounding = hn::Set(d, kRounding);
+  const Vector limited = hn::Max(hn::Set(d, -86.0f), x);
+  const Vector shifted = hn::MulAdd(limited, hn::Set(d, kHigh), rounding);
+  const Vector n = hn::Sub(shifted, rounding);
+  const Vector r = hn::MulAdd(limited, hn::Set(d, kLow), hn::MulSub(limited, hn::Set(d, kHigh), n));
+  return hn::IfThenElse(hn::IsNaN(x), x, power_of_parts<6>(shifted, r));
 }
 
 // Returns 1 / x with an error of at most 2 ulp, for 1 <= x < infinity.
@@ -67,9 +88,8 @@ HWY_INLINE Vector reciprocal(Vector x) {
 // Returns z / (1 + e^-z), with the exponent limited to values for which e^-z is finite.
 HWY_INLINE Vector silu(Vector z) {
   const Floats d;
-  const Vector limit = hn::Set(d, 126.0f);
-  const Vector exponent = hn::Min(limit, hn::Mul(z, hn::Set(d, -1.44269504f)));
-  return hn::Mul(z, reciprocal(hn::Add(hn::Set(d, 1.0f), power_of_two<6>(exponent))));
+  const Vector exponent = hn::Min(hn::Neg(z), hn::Set(d, 87.0f));
+  return hn::Mul(z, reciprocal(hn::Add(hn::Set(d, 1.0f), exponential(exponent))));
 }
 
 inline void silu_multiply(const float* gate, float* up, int64_t count) {
