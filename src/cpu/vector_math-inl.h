@@ -59,16 +59,18 @@ HWY_INLINE Vector power_of_two(Vector x) {
   return hn::IfThenElse(hn::IsNaN(x), x, power);
 }
 
-// Returns e^x with an error of about 1 ulp, for x up to 87. NaN stays NaN. log2(e) has two parts,
-// so that the product with a large x is exact enough.
+// Returns e^x with an error of about 1 ulp, for x up to 87. NaN stays NaN. log(2) has two parts, of
+// which n times the first is exact (Cody and Waite, Software Manual for the Elementary Functions,
+// 1980).
 HWY_INLINE Vector exponential(Vector x) {
   const Floats d;
-  constexpr float kHigh = 1.44269504f, kLow = 1.92596303e-8f;  // they add up to log2(e)
-  const Vector rounding = hn::Set(d, kRounding);
+  constexpr float kLog2High = 0.693359375f, kLog2Low = -2.12194440e-4f;
+  const Vector log2_e = hn::Set(d, 1.44269504f), rounding = hn::Set(d, kRounding);
   const Vector limited = hn::Max(hn::Set(d, -86.0f), x);
-  const Vector shifted = hn::MulAdd(limited, hn::Set(d, kHigh), rounding);
+  const Vector shifted = hn::MulAdd(limited, log2_e, rounding);
   const Vector n = hn::Sub(shifted, rounding);
-  const Vector r = hn::MulAdd(limited, hn::Set(d, kLow), hn::MulSub(limited, hn::Set(d, kHigh), n));
+  const Vector above = hn::NegMulAdd(n, hn::Set(d, kLog2High), limited);
+  const Vector r = hn::Mul(hn::NegMulAdd(n, hn::Set(d, kLog2Low), above), log2_e);
   return hn::IfThenElse(hn::IsNaN(x), x, power_of_parts<6>(shifted, r));
 }
 
