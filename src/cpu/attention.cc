@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/attention_plan.h"
+#include "cpu/hadamard.h"
 #include "cpu/kv_cache.h"
 #include "cpu/tasks.h"
 
@@ -120,11 +121,18 @@ class Attention {
                           .k_block = 2 * bf16_words(shape_.head_dim),
                           .tiles = (block.rows + most - 1) / most,
                           .unit = bf16 ? kernels_.row_unit() : 1};
+    std::vector<float> rotated;
+    if (cache(block).is_int8()) rotated.resize(static_cast<size_t>(kMaxTileRows * a.k));
     for (int64_t tile = 0; tile < a.tiles; ++tile) {
       const float* rows[kMaxTileRows];
       for (int64_t r = 0; r < a.tile_rows(tile); ++r) {
         const int64_t row = a.first_row(tile) + r;
         rows[r] = q_.row(token(block, row)) + column(block, row);
+        if (rotated.empty()) continue;
+        float* const to = rotated.data() + r * a.k;
+        std::copy_n(rows[r], a.k, to);
+        rotate_by_hadamard(to, a.k);
+        rows[r] = to;
       }
       if (bf16) {
         kernels_.pack_bf16_tile(a, tile, {0, a.k}, rows, reinterpret_cast<int32_t*>(packed));

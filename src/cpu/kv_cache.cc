@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "base/float16.h"
 #include "cpu/buffer.h"
+#include "cpu/hadamard.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -108,15 +110,19 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, int64_t first, ConstMatri
                           ConstMatrixView v) {
   using Type = typename Element::Type;
   const int64_t head_dim = shape().head_dim;
+  std::vector<float> rotated;
   for (int64_t i = 0; i < k.rows; ++i) {
     const int64_t block = (first + i) / kKeyBlock, position = (first + i) % kKeyBlock;
     uint32_t* const memory = block_memory()[block];
     auto* const keys = reinterpret_cast<Type*>(memory + keys_offset(layer, head) +
                                                position / kPanel * head_.key_panel);
-    const float* const key = k.row(i) + head * head_dim;
+    const float* key = k.row(i) + head * head_dim;
     const float* const value = v.row(i) + head * head_dim;
     float of_key = 1.0f, of_value = 1.0f;
     if constexpr (Element::kScaled) {
+      rotated.assign(key, key + head_dim);
+      rotate_by_hadamard(rotated.data(), head_dim);
+      key = rotated.data();
       const RowScale key_scale(key, head_dim), value_scale(value, head_dim);
       store_float(key_scale.scale, memory + key_scales_offset(layer, head) + position);
       store_float(value_scale.scale, memory + value_scales_offset(layer, head) + position);

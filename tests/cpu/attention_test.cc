@@ -7,6 +7,7 @@
 
 #include "base/float16.h"
 #include "cpu/error_bounds.h"
+#include "cpu/hadamard.h"
 #include "cpu/kv_cache.h"
 #include "cpu/on_every_target.h"
 #include "ops/owned_tensor.h"
@@ -47,12 +48,15 @@ void round_to_bf16(Matrix& x) {
 }
 
 // Rounds every head of every row to bytes times a scale, so that a cache of int8 changes nothing.
-void round_to_bytes(Matrix& x, int64_t head_dim) {
+// Keys are rounded where they are rotated.
+void round_to_bytes(Matrix& x, int64_t head_dim, bool keys) {
   for (float* head = x.data(); head < x.data() + x.rows() * x.columns(); head += head_dim) {
+    if (keys) rotate_by_hadamard(head, head_dim);
     float largest = 0;
     for (int64_t d = 0; d < head_dim; ++d) largest = std::max(largest, std::abs(head[d]));
     const float scale = largest / 127;
     for (int64_t d = 0; d < head_dim; ++d) head[d] = std::nearbyint(head[d] / scale) * scale;
+    if (keys) rotate_by_hadamard(head, head_dim);
   }
 }
 
@@ -70,8 +74,8 @@ struct Tokens {
       round_to_bf16(v);
     }
     if (dtype == DType::kI8) {
-      round_to_bytes(k, shape.head_dim);
-      round_to_bytes(v, shape.head_dim);
+      round_to_bytes(k, shape.head_dim, true);
+      round_to_bytes(v, shape.head_dim, false);
     }
   }
 
@@ -257,8 +261,8 @@ TEST_P(Attention, AnInt8CacheRoundsToTheNearestByte) {
   Tokens t({4, 2, 40, 0}, 150, random_);
   t.dtype = DType::kI8;
   const Matrix y = t.run_all(*backend_, 150);
-  round_to_bytes(t.k, 40);
-  round_to_bytes(t.v, 40);
+  round_to_bytes(t.k, 40, true);
+  round_to_bytes(t.v, 40, false);
   expect_near(t.run_all(*reference_, 150), y, t.tolerance());
 }
 
@@ -272,6 +276,25 @@ TEST(CpuKvCache, GrowsWithTheSequence) {
   EXPECT_EQ(cache.size_bytes(), 2 * 3 * kKeyBlock * (32 + 32) * 2);
   cache.grow(kKeyBlock + 1);
   EXPECT_EQ(cache.size_bytes(), 2 * 2 * 3 * kKeyBlock * (32 + 32) * 2);
+}
+
+TEST(Hadamard, KeepsProductsAndIsItsOwnInverse) {
+  std::mt19937_64 random(kAttentionSeed);
+  for (const int64_t count : {1, 2, 6, 40, 64, 80, 128, 256}) {
+    Matrix x = random_matrix(2, count, random);
+    const Matrix before = x;
+    const auto product = [count](const Matrix& of) {
+      double sum = 0;
+      for (int64_t d = 0; d < count; ++d) sum += double{of.row(0)[d]} * of.row(1)[d];
+      return sum;
+    };
+    rotate_by_hadamard(x.row(0), count);
+    rotate_by_hadamard(x.row(1), count);
+    const double tolerance = static_cast<double>(count) * 32 * kUnit;
+    EXPECT_NEAR(product(x), product(before), tolerance) << "seed " << kAttentionSeed;
+    rotate_by_hadamard(x.row(0), count);
+    for (int64_t d = 0; d < count; ++d) EXPECT_NEAR(x.row(0)[d], before.row(0)[d], 32 * kUnit);
+  }
 }
 
 TEST(CpuKvCache, TakesHalfTheMemoryInInt8) {
