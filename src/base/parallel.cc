@@ -51,9 +51,9 @@ Range range_of(int thread, int threads, int64_t count) {
 // in its caches. The calling thread takes part as thread 0.
 //
 // No two workers write to the same cache line to enter or leave a loop, because on a machine with
-// many cores each such write takes a tenth of a microsecond, one after the other. A worker marks
-// itself as inside and then looks whether the loop is still open. The caller closes the loop and
-// then looks which workers are inside. Both use sequential consistency, so one of them sees the
+// many cores such writes wait for each other (assumed: a tenth of a microsecond each). A worker
+// marks itself as inside and then looks whether the loop is still open. The caller closes the loop
+// and then looks which workers are inside. Both use sequential consistency, so one of them sees the
 // other. Workers whose share is empty stay out.
 class ThreadTeam {
  public:

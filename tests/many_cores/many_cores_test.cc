@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -14,9 +13,6 @@
 namespace neuronmm::many_cores {
 namespace {
 
-// Functions whose loops may have too few tasks.
-const std::set<std::string> kExceptions = {};
-
 class ManyCores : public testing::TestWithParam<std::tuple<int, WeightBits>> {};
 
 TEST_P(ManyCores, HaveATaskInEveryStepThatAllowsIt) {
@@ -26,7 +22,6 @@ TEST_P(ManyCores, HaveATaskInEveryStepThatAllowsIt) {
   for (const Pass& pass : passes()) {
     for (const int threads : {8, 32, 96}) {
       for (const Step& step : model.record(pass, threads)) {
-        if (kExceptions.contains(step.function)) continue;
         EXPECT_GE(step.tasks, std::min<int64_t>(threads, step.allowed_tasks()))
             << shape.name << ", " << pass.name << " with " << pass.sequences << " sequences, "
             << threads << " threads: " << step.function << " " << step.weights;
