@@ -74,14 +74,10 @@ class AmxBytes {
     }
   }
 
-  // Scales the groups that wait.
+  // Scales the last group.
   void end() {
-    for (int i = 0; i < kDelay; ++i) {
-      Group& oldest = waiting_[turn_];
-      for (int slot = 0; slot < kSlots; ++slot) scale_slot(oldest, slot);
-      oldest.rows = 0;
-      turn_ = (turn_ + 1) % kDelay;
-    }
+    for (int slot = 0; slot < kSlots; ++slot) scale_slot(waiting_, slot);
+    waiting_.rows = 0;
   }
 
  private:
@@ -92,7 +88,6 @@ class AmxBytes {
   static constexpr int kSlots = 8;
   static constexpr int64_t kSlotRows = kMaxTileRows / kSlots;
   static_assert(kGroupWords == 2 * kStepWords);
-  static constexpr int kDelay = 1;  // groups that wait to be scaled
 
   // The int32 sums of a group, their scales, and the fp32 sums that they are added to.
   struct Group {
@@ -115,27 +110,25 @@ class AmxBytes {
     const Sums after = {sums.y, sums.y_stride, sums.y, sums.y_stride};
     for (int64_t k = 0; k < piece.count; k += kQuantGroup) {
       const int64_t depth = std::min(kQuantGroup, piece.count - k), at = piece.first_k + k;
-      const Group oldest = waiting_[turn_];
-      int32_t* const products = products_[turn_of_products_];
+      const Group before = waiting_;  // a copy, whose fields stay in registers
+      int32_t* const products = products_[turn_ ^= 1];
       multiply_group<kBothHalves>(rows, depth, a.words + a.int8_bytes_offset(tile, at),
-                                  bytes_ + k / kWordBytes * kPanel, oldest, products);
-      waiting_[turn_] = {
+                                  bytes_ + k / kWordBytes * kPanel, before, products);
+      waiting_ = {
           .products = products,
           .row_scales = reinterpret_cast<const float*>(a.words + a.int8_header_offset(tile, at)),
           .scales = group,
           .sums = sums,
           .rows = rows};
-      turn_ = (turn_ + 1) % kDelay;
-      turn_of_products_ = (turn_of_products_ + 1) % (kDelay + 1);
       sums = after;
       group += Source::kWordsOfGroup;
     }
   }
 
-  // Sets `products` to a group of rows times the panel's bytes, and scales an older group.
+  // Sets `products` to a group of rows times the panel's bytes, and scales the group before it.
   template <bool kBothHalves>
   static HWY_INLINE void multiply_group(int64_t rows, int64_t depth, const int32_t* a,
-                                        const int32_t* w, const Group& oldest, int32_t* products) {
+                                        const int32_t* w, const Group& before, int32_t* products) {
     const int64_t upper = Registers::upper_rows(rows);
     Tiles::template zero<0>();
     Tiles::template zero<1>();
@@ -143,11 +136,11 @@ class AmxBytes {
       Tiles::template zero<2>();
       Tiles::template zero<3>();
     }
-    add_step<kBothHalves, 0>(a, w, upper, oldest);
+    add_step<kBothHalves, 0>(a, w, upper, before);
     if (depth > kQuantGroup / 2) {
-      add_step<kBothHalves, 4>(a + kStepWords, w + kStepWords * kPanel, upper, oldest);
+      add_step<kBothHalves, 4>(a + kStepWords, w + kStepWords * kPanel, upper, before);
     } else {
-      for (int slot = 4; slot < kSlots; ++slot) scale_slot(oldest, slot);
+      for (int slot = 4; slot < kSlots; ++slot) scale_slot(before, slot);
     }
     Tiles::template store<0>(products, kProductBytes);
     Tiles::template store<1>(products + kHalfPanel, kProductBytes);
@@ -160,22 +153,22 @@ class AmxBytes {
   // Adds the products of 64 of the group's 128 k to the tiles of sums.
   template <bool kBothHalves, int kSlot>
   static HWY_INLINE void add_step(const int32_t* a, const int32_t* w, int64_t upper,
-                                  const Group& oldest) {
+                                  const Group& before) {
     constexpr int64_t kARow = kGroupWords * kWordBytes, kWordRow = kPanel * kWordBytes;
     Tiles::template load<6>(w, kWordRow);
     Tiles::template load<4>(a, kARow);
     Tiles::template dot_signed_bytes<0, 4, 6>();
-    scale_slot(oldest, kSlot);
+    scale_slot(before, kSlot);
     Tiles::template load<7>(w + kHalfPanel, kWordRow);
     Tiles::template dot_signed_bytes<1, 4, 7>();
-    scale_slot(oldest, kSlot + 1);
+    scale_slot(before, kSlot + 1);
     if constexpr (kBothHalves) {
       Tiles::template load<5>(a + upper * kGroupWords, kARow);
       Tiles::template dot_signed_bytes<2, 5, 6>();
     }
-    scale_slot(oldest, kSlot + 2);
+    scale_slot(before, kSlot + 2);
     if constexpr (kBothHalves) Tiles::template dot_signed_bytes<3, 5, 7>();
-    scale_slot(oldest, kSlot + 3);
+    scale_slot(before, kSlot + 3);
   }
 
   // Adds the scaled products of one slot's rows to the sums; the last slot may have fewer rows.
@@ -210,9 +203,9 @@ class AmxBytes {
   }
 
   HWY_ALIGN int32_t bytes_[kPieceDepth / kWordBytes * kPanel];
-  HWY_ALIGN int32_t products_[kDelay + 1][kMaxTileRows * kPanel];
-  Group waiting_[kDelay];
-  int turn_ = 0, turn_of_products_ = 0;
+  HWY_ALIGN int32_t products_[2][kMaxTileRows * kPanel];
+  int turn_ = 0;
+  Group waiting_;  // to be scaled
   Registers tiles_;
 };
 
