@@ -65,9 +65,9 @@ class Draft {
   // Sets the proposals of all tasks, possibly none. Errors: the draft does not work. It must not be
   // used after an error or an exception.
   virtual Status propose(std::vector<DraftTask>& tasks, const DraftPrices& prices) = 0;
-  // Returns the time that a proposal takes, in seconds of the backend's clock, or nothing if it has
-  // not been measured yet.
-  virtual std::optional<double> proposal_seconds() const { return 0.0; }
+  // Returns the time that a proposal takes if `texts` sequences get one together, in seconds of the
+  // backend's clock, or nothing if it has not been measured yet.
+  virtual std::optional<double> proposal_seconds(int64_t /*texts*/) const { return 0.0; }
   // Returns memory that no sequence uses to the system, and how many blocks that was.
   virtual int64_t release_unused() { return 0; }
 };

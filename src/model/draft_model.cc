@@ -22,8 +22,6 @@ constexpr PriorChances kModelChances = {0.5, 0.6, 0.7, 0.8, 0.88, 0.95, 0.98, 0.
 constexpr int64_t kReadPerToken = 32;
 // The largest number of unread tokens that do not count as reading: those of the step before.
 constexpr int64_t kLatestTokens = kMostProposals + 1;
-// The share of the old value that the time of a proposal keeps. Assumed.
-constexpr double kTimeKept = 0.9;
 
 // Returns the grade of `token` among logits of which at least the two largest are known.
 size_t grade_of(std::span<const float> logits, TokenId token) {
@@ -215,12 +213,18 @@ void DraftModel::choose(Drafting& drafting, std::span<const float> logits) const
     drafting.grade = grade_of(logits, *drafting.next->token);
 }
 
-// Passes that read more than the tokens of the step before do not count.
+// Passes that read more than the tokens of the step before do not count. Neither does the first one,
+// which touches the weights for the first time.
 void DraftModel::measure(double seconds, int64_t rows, int64_t proposals) {
   if (proposals == 0 || rows > 2 * proposals) return;
-  const double mean = seconds / static_cast<double>(proposals);
-  proposal_seconds_ =
-      proposal_seconds_ ? kTimeKept * *proposal_seconds_ + (1.0 - kTimeKept) * mean : mean;
+  if (!std::exchange(warm_, true)) return;
+  passes_.record(proposals, seconds);
+}
+
+// Sequences that propose together share a pass, so the price of one alone would be too high.
+std::optional<double> DraftModel::proposal_seconds(int64_t texts) const {
+  if (passes_.empty()) return std::nullopt;
+  return passes_.seconds(texts) / static_cast<double>(texts);
 }
 
 // Adds the token that the pass has chosen to the proposals if it pays to check it. Returns whether

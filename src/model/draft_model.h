@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/draft.h"
+#include "model/step_prices.h"
 #include "model/transformer.h"
 
 namespace neuronmm::model {
@@ -56,7 +57,7 @@ class DraftModel : public Draft {
 
   std::unique_ptr<DraftState> begin(const std::string& salt) override;
   Status propose(std::vector<DraftTask>& tasks, const DraftPrices& prices) override;
-  std::optional<double> proposal_seconds() const override { return proposal_seconds_; }
+  std::optional<double> proposal_seconds(int64_t texts) const override;
   int64_t release_unused() override { return caches_->release_unused(); }
 
  private:
@@ -72,7 +73,8 @@ class DraftModel : public Draft {
   const Transformer& transformer_;
   const std::unique_ptr<DraftCaches> caches_;
   const int64_t vocabulary_, chunk_tokens_;
-  std::optional<double> proposal_seconds_;
+  bool warm_ = false;  // whether a pass has proposed
+  PassTimes passes_;   // those that proposed, by the number of sequences
 };
 
 }  // namespace neuronmm::model

@@ -22,14 +22,14 @@ void move(double& estimate, double kept, bool accepted) {
 ProposalOdds::ProposalOdds(const PriorChances& prior)
     : chances_(prior), mean_(std::accumulate(prior.begin(), prior.end(), 0.0) / kEvidenceGrades) {}
 
-ProposalOdds::Allowance ProposalOdds::next(double price, int64_t limit) {
+ProposalOdds::Allowance ProposalOdds::next(double price, int64_t limit, int64_t sequences) {
   if (limit <= 0) return {};
   if (mean_ > price) {
     pause_ = kFirstPause;
     waited_ = 0;
     return {.most = limit};
   }
-  if (++waited_ <= pause_) return {};
+  if (++waited_ <= pause_ * sequences) return {};
   waited_ = 0;
   pause_ = std::min(2 * pause_, kLongestPause);
   return {.most = std::min(kTrial, limit), .trial = true};

@@ -37,15 +37,17 @@ class ProposalOdds {
     int64_t most = 0;
     bool trial = false;  // whether chances do not matter
   };
-  // Returns the allowance of a sequence if a proposal costs `price` tokens. If a proposal costs
-  // more than it brings, the allowance is 0 for a while, and then a trial of a few proposals. The
-  // pause between trials doubles up to kLongestPause calls. Call it once per token.
-  Allowance next(double price, int64_t limit);
+  // Returns the allowance of one of `sequences` if a proposal costs `price` tokens. If a proposal
+  // costs more than it brings, the allowance is 0 for a while, and then a trial of a few proposals.
+  // The pause between trials doubles up to kLongestPause calls, times the number of sequences,
+  // because all of them wait while the draft reads what was written in the pause. Call it once per
+  // token.
+  Allowance next(double price, int64_t limit, int64_t sequences = 1);
   // Learns that the first `accepted` proposals were accepted. The one after them was rejected, and
   // nothing is known about the rest.
   void record(std::span<const Proposal> proposals, int64_t accepted);
 
-  static constexpr int64_t kFirstPause = 8, kLongestPause = 128, kTrial = 3;
+  static constexpr int64_t kFirstPause = 8, kLongestPause = 128, kHopelessPause = 1024, kTrial = 3;
 
  private:
   PriorChances chances_;

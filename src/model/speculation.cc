@@ -48,10 +48,11 @@ std::unique_ptr<DraftState> Speculation::begin(const std::string& salt) {
 void Speculation::propose(std::vector<DraftTask>& tasks) {
   draft_seconds_ = 0.0;
   if (failure_) return;
-  const DraftPrices prices = prices_.prices(draft_->proposal_seconds());
+  sequences_ = std::max<int64_t>(1, std::ssize(tasks));
+  const DraftPrices prices = prices_.prices(sequences_, draft_->proposal_seconds(sequences_));
   for (DraftTask& task : tasks) {
     const int64_t limit = std::min(task.most, kMostProposals);
-    const auto allowance = task.state->odds.next(prices.check + prices.draft, limit);
+    const auto allowance = task.state->odds.next(prices.check + prices.draft, limit, sequences_);
     task.most = allowance.most;
     task.trial = allowance.trial;
   }
@@ -85,7 +86,7 @@ void Speculation::record(const DraftTask& task, int64_t accepted) {
 }
 
 void Speculation::record_step(int64_t rows, int64_t tokens, double model_seconds) {
-  prices_.record(rows, tokens, model_seconds, std::exchange(draft_seconds_, 0.0));
+  prices_.record({rows, sequences_, tokens, model_seconds, std::exchange(draft_seconds_, 0.0)});
 }
 
 }  // namespace neuronmm::model

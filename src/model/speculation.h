@@ -64,7 +64,9 @@ class Speculation {
   const std::unique_ptr<Draft> draft_;
   const ops::Backend& backend_;
   StepPrices prices_;
-  double draft_seconds_ = 0.0;  // of the step that is being computed
+  // Of the step that is being computed.
+  int64_t sequences_ = 1;
+  double draft_seconds_ = 0.0;
   DraftCounts counts_;
   std::optional<std::string> failure_;
 };

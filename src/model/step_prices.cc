@@ -14,36 +14,50 @@ constexpr double kLeastVariance = 0.25;
 // The smallest share of a pass that a row takes. Assumed: times of a busy machine may show less.
 constexpr double kLeastRowShare = 0.01;
 
+void add(double& sum, double value) { sum = kStepKept * sum + value; }
+
 }  // namespace
 
-void StepPrices::record(int64_t rows, int64_t tokens, double model_seconds, double draft_seconds) {
+void PassTimes::record(int64_t rows, double seconds) {
   const auto x = static_cast<double>(rows);
-  const auto add = [](double& sum, double value) { sum = kStepKept * sum + value; };
-  add(steps_, 1.0);
+  add(passes_, 1.0);
   add(rows_, x);
-  add(seconds_, model_seconds);
+  add(seconds_, seconds);
   add(rows_squared_, x * x);
-  add(rows_seconds_, x * model_seconds);
-  add(tokens_, static_cast<double>(tokens));
-  add(all_seconds_, model_seconds + draft_seconds);
+  add(rows_seconds_, x * seconds);
 }
 
-// Returns the slope of the line of least squares through the times of the steps over their rows. It
-// lies between a small share of a pass and the mean time of a row.
-double StepPrices::row_seconds() const {
-  const double mean_rows = rows_ / steps_, mean_seconds = seconds_ / steps_;
-  const double variance = rows_squared_ / steps_ - mean_rows * mean_rows;
-  if (variance < kLeastVariance) return kFirstCheckPrice * mean_seconds;
-  const double covariance = rows_seconds_ / steps_ - mean_rows * mean_seconds;
+double PassTimes::row_seconds() const {
+  const double mean_rows = rows_ / passes_, mean_seconds = seconds_ / passes_;
+  const double variance = rows_squared_ / passes_ - mean_rows * mean_rows;
+  if (variance < kLeastVariance) return kFirstRowShare * mean_seconds;
+  const double covariance = rows_seconds_ / passes_ - mean_rows * mean_seconds;
   const double most = mean_seconds / mean_rows;
   return std::clamp(covariance / variance, std::min(kLeastRowShare * mean_seconds, most), most);
 }
 
-DraftPrices StepPrices::prices(std::optional<double> proposal_seconds) const {
+double PassTimes::seconds(int64_t rows) const {
+  const double further = static_cast<double>(rows) - rows_ / passes_;
+  return std::max(seconds_ / passes_ + row_seconds() * further, row_seconds());
+}
+
+// A clock that stands still measures nothing.
+void StepPrices::record(const Pass& pass) {
+  passes_.record(pass.rows, pass.model_seconds);
+  const double plain_seconds = passes_.seconds(pass.sequences);
+  if (plain_seconds <= 0.0) return;
+  add(tokens_, static_cast<double>(pass.tokens));
+  add(plain_tokens_, (pass.model_seconds + pass.draft_seconds) / plain_seconds *
+                         static_cast<double>(pass.sequences));
+}
+
+// The speed of writing follows the number of sequences at once, and the gain by proposals slowly.
+DraftPrices StepPrices::prices(int64_t sequences, std::optional<double> proposal_seconds) const {
   const double assumed = proposal_seconds == 0.0 ? 0.0 : kFirstDraftPrice;
-  if (steps_ == 0.0 || all_seconds_ <= 0.0) return {kFirstCheckPrice, assumed};
-  const double tokens_per_second = tokens_ / all_seconds_;
-  return {row_seconds() * tokens_per_second,
+  if (plain_tokens_ <= 0.0) return {kFirstCheckPrice, assumed};
+  const double tokens_per_second =
+      tokens_ / plain_tokens_ * static_cast<double>(sequences) / passes_.seconds(sequences);
+  return {passes_.row_seconds() * tokens_per_second,
           proposal_seconds ? *proposal_seconds * tokens_per_second : assumed};
 }
 

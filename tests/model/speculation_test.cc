@@ -159,20 +159,54 @@ TEST(ProposalOddsTest, ADraftThatBecomesGoodIsUsedAgain) {
   EXPECT_EQ(odds.next(0.5, 0).most, 0);
 }
 
-// A step of r rows takes 0.1 + 0.01 r seconds, and every third row gives a token.
+TEST(ProposalOddsTest, TheFirstTrialComesLaterForMoreSequences) {
+  for (const int64_t sequences : {1, 8}) {
+    ProposalOdds odds(kEven);
+    for (int64_t i = 0; i < ProposalOdds::kFirstPause * sequences; ++i)
+      EXPECT_EQ(odds.next(1.0, 6, sequences).most, 0);
+    EXPECT_TRUE(odds.next(1.0, 6, sequences).trial);
+  }
+}
+
+// A step of r rows takes 0.1 + 0.01 r seconds.
+double seconds_of(int64_t rows) { return 0.1 + 0.01 * static_cast<double>(rows); }
+
+TEST(PassTimesTest, AreOnALine) {
+  PassTimes times;
+  EXPECT_TRUE(times.empty());
+  times.record(4, seconds_of(4));
+  EXPECT_DOUBLE_EQ(times.seconds(4), seconds_of(4));
+  EXPECT_DOUBLE_EQ(times.row_seconds(), PassTimes::kFirstRowShare * seconds_of(4));
+  for (int i = 0; i < 100; ++i) times.record(i % 8, seconds_of(i % 8));
+  EXPECT_NEAR(times.row_seconds(), 0.01, 1e-9);
+  EXPECT_NEAR(times.seconds(40), seconds_of(40), 1e-9);
+}
+
+// Every third row of one sequence gives a token.
 TEST(StepPricesTest, AreThoseOfTheSteps) {
   StepPrices prices;
-  EXPECT_EQ(prices.prices(std::nullopt).draft, StepPrices::kFirstDraftPrice);
-  EXPECT_EQ(prices.prices(0.0).draft, 0.0);
+  EXPECT_EQ(prices.prices(1, std::nullopt).draft, StepPrices::kFirstDraftPrice);
+  EXPECT_EQ(prices.prices(1, 0.0).draft, 0.0);
   for (int i = 0; i < 100; ++i) {
     const int64_t rows = i % 2 == 0 ? 3 : 9;
-    const double seconds = 0.1 + 0.01 * static_cast<double>(rows);
-    prices.record(rows, rows / 3, seconds, 0.05);
+    prices.record({rows, 1, rows / 3, seconds_of(rows), 0.05});
   }
   // Both kinds of steps together make 4 tokens in 0.42 s.
-  const DraftPrices found = prices.prices(0.02);
+  const DraftPrices found = prices.prices(1, 0.02);
   EXPECT_NEAR(found.check, 0.01 * 4 / 0.42, 0.01);
   EXPECT_NEAR(found.draft, 0.02 * 4 / 0.42, 0.01);
+}
+
+// Eight sequences write eight tokens in 0.18 s, and one would write one in 0.11 s.
+TEST(StepPricesTest, FallWithTheNumberOfSequences) {
+  StepPrices prices;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t rows = i % 2 == 0 ? 8 : 7;
+    prices.record({rows, rows, rows, seconds_of(rows), 0.0});
+  }
+  const double at_eight = prices.prices(8, 0.02).draft;
+  EXPECT_NEAR(at_eight, 0.02 * 8 / 0.18, 0.02);
+  EXPECT_LT(prices.prices(1, 0.02).draft, at_eight / 4);
 }
 
 // Rows of logits in which one token is the likeliest.
