@@ -213,8 +213,8 @@ void DraftModel::choose(Drafting& drafting, std::span<const float> logits) const
     drafting.grade = grade_of(logits, *drafting.next->token);
 }
 
-// Passes that read more than the tokens of the step before do not count. Neither does the first one,
-// which touches the weights for the first time.
+// Passes that read more than the tokens of the step before do not count. Neither does the first
+// one, which touches the weights for the first time.
 void DraftModel::measure(double seconds, int64_t rows, int64_t proposals) {
   if (proposals == 0 || rows > 2 * proposals) return;
   if (!std::exchange(warm_, true)) return;
