@@ -126,14 +126,13 @@ Status read_switches(const JsonFields& fields, ModelConfig& config) {
     case Architecture::kMistral:
       break;
   }
-  config.qk_norm = config.architecture == Architecture::kQwen3;
+  if (config.architecture == Architecture::kQwen3) config.qk_norm = QkNorm::kPerHead;
   return {};
 }
 
 Status read_rope_into(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(RopeConfig rope, read_rope(fields, config.head_dim, config.max_position_embeddings));
-  config.rope_theta = rope.theta;
-  config.rope_scaling = std::move(rope.scaling);
+  config.ropes = {{rope.theta, std::move(rope.scaling), config.head_dim}};
   config.max_position_embeddings = rope.max_position_embeddings;
   return {};
 }
@@ -163,6 +162,7 @@ Result<int64_t> count_sliding_layers(const JsonFields& fields, const ModelConfig
 // null means that there is no window. A missing field means the default, which shorter contexts do
 // not reach.
 Status read_sliding_window(const JsonFields& fields, const json& document, ModelConfig& config) {
+  config.fill_layers({});
   // The default of MistralConfig, Qwen2Config and Qwen3Config.
   constexpr int64_t kDefaultWindow = 4096;
   const std::string key = "sliding_window";
@@ -179,7 +179,7 @@ Status read_sliding_window(const JsonFields& fields, const json& document, Model
   }
   NMM_ASSIGN(const int64_t window, read_size(fields, key, kMaxPositions, kDefaultWindow));
   const bool given = fields.find(key) != nullptr;
-  if (given || window < config.max_position_embeddings) config.sliding_window = window;
+  if (given || window < config.max_position_embeddings) config.fill_layers({.window = window});
   return {};
 }
 
@@ -245,6 +245,20 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));
   NMM_ASSIGN(config.quantization, read_quantization(fields));
   return config;
+}
+
+LayerAttention ModelConfig::attention_of(int64_t layer) const {
+  if (layers.empty()) return {};
+  NMM_CHECK(layer >= 0 && layer < std::ssize(layers));
+  return layers[static_cast<size_t>(layer)];
+}
+
+void ModelConfig::fill_layers(const LayerAttention& attention) {
+  layers.assign(static_cast<size_t>(num_hidden_layers), attention);
+}
+
+bool ModelConfig::has_window() const {
+  return std::ranges::any_of(layers, [](const LayerAttention& layer) { return layer.window > 0; });
 }
 
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& config_json) {

@@ -121,8 +121,9 @@ Status read_scaling(const RopeFields& fields, LongRopeScaling& longrope, RopeCon
                 rope.source(), original);
   NMM_ASSIGN(longrope.factor, rope.number_in("factor", 0.0, kLargestFactor, positions / original));
   NMM_ASSIGN(longrope.attention_factor, read_optional(rope, "attention_factor"));
-  if (long_factor != longrope.short_factor)
-    config.max_position_embeddings = static_cast<int64_t>(std::min(positions, original));
+  if (long_factor == longrope.short_factor) return {};
+  longrope.long_factor = long_factor;
+  config.max_position_embeddings = static_cast<int64_t>(std::min(positions, original));
   return {};
 }
 

@@ -46,9 +46,13 @@ struct YarnRopeScaling {
   double mscale = 0.0, mscale_all_dim = 0.0;
 };
 
-// "longrope" (arXiv 2402.13753) has a factor for every pair.
+// "longrope" (arXiv 2402.13753) has a factor for every pair. A sequence of at most
+// original_max_position_embeddings tokens uses the short list, a longer one the long list for all
+// its tokens.
 struct LongRopeScaling {
-  std::vector<double> short_factor;  // The shape is [head_dim / 2].
+  std::vector<double> short_factor;  // The shape is [rotary width / 2].
+  std::vector<double> long_factor =
+      {};  // The same shape. Empty: the short list serves all lengths.
   // If the file does not give it: max_position_embeddings / original_max_position_embeddings.
   double factor = 1.0;
   // If the file does not give it: max_position_embeddings.
@@ -62,6 +66,15 @@ using RopeScaling = std::variant<std::monostate, LinearRopeScaling, DynamicRopeS
 
 // Returns "default", "linear", ...
 std::string_view rope_type(const RopeScaling& scaling);
+
+// The rotation that some or all layers of a model apply to queries and keys.
+struct RopeTable {
+  double theta = 10000.0;
+  RopeScaling scaling;
+  // The number of leading dimensions of a head that turn, an even number. The other dimensions pass
+  // unchanged. 0 means head_dim.
+  int64_t rotary_width = 0;
+};
 
 // All that the file says about RoPE.
 struct RopeConfig {
