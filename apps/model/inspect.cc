@@ -40,16 +40,16 @@ void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
                config.num_hidden_layers);
   writer.print("  {:<24}{} heads, {} kv heads, head_dim {}{}{}\n", "attention",
                config.num_attention_heads, config.num_key_value_heads, config.head_dim,
-               config.attention_bias ? ", q/k/v bias" : "", config.qk_norm ? ", q/k norm" : "");
-  if (config.sliding_window > 0)
-    writer.print("  {:<24}{}\n", "sliding_window", config.sliding_window);
+               config.attention_bias ? ", q/k/v bias" : "",
+               config.qk_norm != io::QkNorm::kNone ? ", q/k norm" : "");
+  if (config.has_window()) writer.print("  {:<24}{}\n", "sliding_window", config.layers[0].window);
   writer.print("  {:<24}{}{}\n", "vocab_size", config.vocab_size,
                config.tie_word_embeddings ? ", tied LM head" : "");
   writer.print("  {:<24}{}\n", "max_position_embeddings", config.max_position_embeddings);
-  writer.print("  {:<24}theta {}{}\n", "RoPE", config.rope_theta,
-               config.rope_scaling.index() == 0
+  writer.print("  {:<24}theta {}{}\n", "RoPE", config.ropes[0].theta,
+               config.ropes[0].scaling.index() == 0
                    ? ""
-                   : fmt::format(", {} scaling", io::rope_type(config.rope_scaling)));
+                   : fmt::format(", {} scaling", io::rope_type(config.ropes[0].scaling)));
 }
 
 void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,

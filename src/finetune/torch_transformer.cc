@@ -297,7 +297,7 @@ at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x
   };
   at::Tensor q = split(layer.q.apply(x).to(product_type_), heads);
   at::Tensor k = split(layer.k.apply(x).to(product_type_), kv_heads);
-  if (config_.qk_norm) {
+  if (config_.qk_norm != io::QkNorm::kNone) {
     const auto values = c10::typeMetaToScalarType(options_.dtype());
     q = rms_norm(q.to(values), layer.q_norm, config_.rms_norm_eps, values);
     k = rms_norm(k.to(values), layer.k_norm, config_.rms_norm_eps, values);
@@ -307,8 +307,9 @@ at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x
   k = rotate_heads(k, angles, 1.0);
   const at::Tensor v =
       split(layer.v.apply(x), kv_heads).transpose(1, 2).to(product_type_).contiguous();
-  return layer.o.apply(causal_attention(
-      q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v, config_.sliding_window));
+  return layer.o.apply(
+      causal_attention(q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v,
+                       config_.attention_of(0).window));
 }
 
 }  // namespace neuronmm::finetune

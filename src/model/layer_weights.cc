@@ -41,7 +41,7 @@ class LayerReader {
     NMM_ASSIGN(weights.k, projection("k", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.v, projection("v", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.o, projection("o", q_width, hidden, config_.attention_output_bias));
-    if (!config_.qk_norm) return {};
+    if (config_.qk_norm == io::QkNorm::kNone) return {};
     NMM_ASSIGN(weights.q_norm, require("self_attn.q_norm.weight", {config_.head_dim}));
     NMM_ASSIGN(weights.k_norm, require("self_attn.k_norm.weight", {config_.head_dim}));
     return {};

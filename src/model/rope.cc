@@ -87,13 +87,13 @@ ops::RotaryEmbedding rotary_embedding(const io::ModelConfig& config) {
       [&](const auto& scaling) {
         for (int64_t j = 0; j < config.head_dim / 2; ++j) {
           const auto index = static_cast<double>(j);
-          const double frequency = std::pow(config.rope_theta, -2.0 * index / head_dim);
-          const Pair pair = {index, frequency, config.rope_theta, head_dim};
+          const double frequency = std::pow(config.ropes[0].theta, -2.0 * index / head_dim);
+          const Pair pair = {index, frequency, config.ropes[0].theta, head_dim};
           rotary.inverse_frequencies.push_back(static_cast<float>(scaled(pair, scaling)));
         }
         rotary.attention_factor = static_cast<float>(attention_factor(scaling));
       },
-      config.rope_scaling);
+      config.ropes[0].scaling);
   return rotary;
 }
 

@@ -64,7 +64,7 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   specs.linear(attention + ".q_proj", q_size, hidden, config.attention_bias);
   specs.linear(attention + ".k_proj", kv_size, hidden, config.attention_bias);
   specs.linear(attention + ".v_proj", kv_size, hidden, config.attention_bias);
-  if (config.qk_norm) {
+  if (config.qk_norm != io::QkNorm::kNone) {
     specs.vector(attention + ".q_norm.weight", config.head_dim);
     specs.vector(attention + ".k_norm.weight", config.head_dim);
   }

@@ -106,7 +106,7 @@ ops::AttentionWeight attention_weight(const io::ModelConfig& config, const Layer
 
 ops::AttentionShape attention_shape(const io::ModelConfig& config) {
   return {config.num_attention_heads, config.num_key_value_heads, config.head_dim,
-          config.sliding_window};
+          config.attention_of(0).window};
 }
 
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,

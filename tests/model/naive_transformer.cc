@@ -129,7 +129,7 @@ class Naive {
   // Returns x·cos + rotate_half(x)·sin, as Hugging Face's apply_rotary_pos_emb computes it.
   Vector rotated(const Vector& x, size_t position) const {
     const auto dim = static_cast<size_t>(config_.head_dim);
-    const auto* const longrope = std::get_if<io::LongRopeScaling>(&config_.rope_scaling);
+    const auto* const longrope = std::get_if<io::LongRopeScaling>(&config_.ropes[0].scaling);
     const double scale = longrope != nullptr ? longrope->attention_factor.value() : 1.0;
     Vector y(x.size());
     for (size_t c = 0; c < x.size(); ++c) {
@@ -137,7 +137,7 @@ class Naive {
       const double stretched = longrope != nullptr ? longrope->short_factor[j % (dim / 2)] : 1.0;
       const double exponent = static_cast<double>(2 * (j % (dim / 2))) / static_cast<double>(dim);
       const double angle =
-          static_cast<double>(position) / (stretched * std::pow(config_.rope_theta, exponent));
+          static_cast<double>(position) / (stretched * std::pow(config_.ropes[0].theta, exponent));
       const double turned = j < dim / 2 ? -x[c + dim / 2] : x[c - dim / 2];
       y[c] = scale * (x[c] * std::cos(angle) + turned * std::sin(angle));
     }
@@ -148,7 +148,7 @@ class Naive {
     const auto dim = static_cast<size_t>(config_.head_dim);
     const auto group =
         static_cast<size_t>(config_.num_attention_heads / config_.num_key_value_heads);
-    const auto window = static_cast<size_t>(config_.sliding_window);
+    const auto window = static_cast<size_t>(config_.attention_of(0).window);
     Vector y(q.size());
     for (size_t head = 0; head < q.size() / dim; ++head) {
       const size_t at = head * dim, kv_at = head / group * dim;

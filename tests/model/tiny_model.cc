@@ -30,9 +30,9 @@ io::ModelConfig tiny_config(io::Architecture architecture) {
   config.vocab_size = 19;
   config.max_position_embeddings = 64;
   config.rms_norm_eps = 1e-5;
-  config.sliding_window = architecture == io::Architecture::kMistral ? 3 : 0;
+  config.fill_layers({.window = architecture == io::Architecture::kMistral ? 3 : 0});
   config.attention_bias = architecture == io::Architecture::kQwen2;
-  config.qk_norm = architecture == io::Architecture::kQwen3;
+  if (architecture == io::Architecture::kQwen3) config.qk_norm = io::QkNorm::kPerHead;
   config.dtype = DType::kF32;
   return config;
 }
@@ -89,7 +89,7 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
       matrix(prefix + "self_attn." + letter + "_proj.weight", out, hidden);
       if (config.attention_bias)
         add(prefix + "self_attn." + letter + "_proj.bias", {out}, 0.0f, 0.5f);
-      if (config.qk_norm && letter != "v")
+      if (config.qk_norm != io::QkNorm::kNone && letter != "v")
         norm(prefix + "self_attn." + letter + "_norm.weight", config.head_dim);
     }
     matrix(prefix + "self_attn.o_proj.weight", hidden, q);
@@ -162,7 +162,7 @@ std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& forma
 
 io::ModelConfig tiny_longrope_config() {
   io::ModelConfig config = tiny_config(io::Architecture::kLlama);
-  config.rope_scaling =
+  config.ropes[0].scaling =
       io::LongRopeScaling{.short_factor = {1.0, 1.5, 4.0}, .attention_factor = 1.25};
   return config;
 }
@@ -184,12 +184,12 @@ std::string config_json(const io::ModelConfig& config) {
       {"vocab_size", config.vocab_size},
       {"max_position_embeddings", config.max_position_embeddings},
       {"rms_norm_eps", config.rms_norm_eps},
-      {"rope_theta", config.rope_theta},
+      {"rope_theta", config.ropes[0].theta},
       {"tie_word_embeddings", config.tie_word_embeddings},
       {"hidden_act", "silu"},
       {"torch_dtype", "float32"}};
-  if (config.sliding_window > 0) json["sliding_window"] = config.sliding_window;
-  if (const auto* longrope = std::get_if<io::LongRopeScaling>(&config.rope_scaling)) {
+  if (config.has_window()) json["sliding_window"] = config.attention_of(0).window;
+  if (const auto* longrope = std::get_if<io::LongRopeScaling>(&config.ropes[0].scaling)) {
     json["rope_scaling"] = {{"rope_type", "longrope"},
                             {"short_factor", longrope->short_factor},
                             {"long_factor", longrope->short_factor},

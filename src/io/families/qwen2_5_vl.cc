@@ -33,7 +33,7 @@ const Family& qwen2_5_vl() {
   static const Family family = {
       .class_name = "Qwen2_5_VLForConditionalGeneration",
       .model_type = "qwen2_5_vl",
-      .other_names = {"qwen2_5_vl_text", "Qwen2_5_VLTextModel"},
+      .other_names = {"qwen2_5_vl_text", "Qwen2_5_VLTextForCausalLM"},
       .rewrite = rewrite_qwen2_5_vl,
       .gguf = {{.architecture = "qwen2vl", .complete = complete_qwen2vl}}};
   return family;

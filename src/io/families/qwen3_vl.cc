@@ -35,7 +35,7 @@ const Family& qwen3_vl() {
   static const Family family = {
       .class_name = "Qwen3VLForConditionalGeneration",
       .model_type = "qwen3_vl",
-      .other_names = {"qwen3_vl_text", "Qwen3VLTextModel"},
+      .other_names = {"qwen3_vl_text", "Qwen3VLTextForCausalLM"},
       .rewrite = rewrite_qwen3_vl,
       .gguf = {{.architecture = "qwen3vl", .complete = complete_qwen3vl}}};
   return family;
