@@ -177,8 +177,9 @@ Status refuse_unknown_rope(const JsonFields& rope, const json& object) {
       return rope.wrong(key, "a number, text or list (one RoPE for all layers)");
     const bool off = value.is_null() || value == false || (value.is_array() && value.empty());
     if (!off && std::ranges::find(kKnown, key) == std::end(kKnown))
-      return fail("{}: {:?} is {}: this key is not known here, and what it changes would be missing",
-                  rope.source(), key, describe_json(value));
+      return fail(
+          "{}: {:?} is {}: this key is not known here, and what it changes would be missing",
+          rope.source(), key, describe_json(value));
   }
   return {};
 }
@@ -271,8 +272,8 @@ Result<RopeConfig> read_rope(const JsonFields& fields, const RopePlace& place) {
   NMM_ASSIGN(const TableObject found, find_table(fields, place));
   const json empty = json::object();
   const bool given = found.object != nullptr;
-  NMM_TRY(read_table(fields, given ? *found.object : empty,
-                     given ? found.path : fields.source(), place, config));
+  NMM_TRY(read_table(fields, given ? *found.object : empty, given ? found.path : fields.source(),
+                     place, config));
   return config;
 }
 

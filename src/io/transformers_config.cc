@@ -21,8 +21,8 @@ constexpr std::string_view kOurType = "neuronmm_";
 
 // Returns whether the family has this name, without our prefix.
 bool has_name(const Family& family, std::string_view name, std::string_view Family::*names) {
-  return family.*names == name || std::ranges::find(family.other_names, name) !=
-                                      family.other_names.end();
+  return family.*names == name ||
+         std::ranges::find(family.other_names, name) != family.other_names.end();
 }
 
 // Returns the architecture whose name of this kind is `name`, with our prefix or without it.
@@ -63,18 +63,16 @@ Result<Architecture> read_architecture(const JsonFields& fields) {
   if (list == nullptr || (list->is_array() && list->empty())) {
     if (!model_type)
       return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
-    return find_architecture(fields, "model_type", *model_type, kOurType,
-                             &Family::model_type);
+    return find_architecture(fields, "model_type", *model_type, kOurType, &Family::model_type);
   }
   if (!list->is_array() || !list->front().is_string())
     return fields.wrong("architectures", "a list of class names");
   const std::string name = with_head(list->front().get<std::string>());
-  NMM_ASSIGN(
-      const Architecture architecture,
-      find_architecture(fields, "architectures", name, kOurClass, &Family::class_name));
+  NMM_ASSIGN(const Architecture architecture,
+             find_architecture(fields, "architectures", name, kOurClass, &Family::class_name));
   if (!model_type) return architecture;
-  const auto of_type = find_architecture(fields, "model_type", *model_type, kOurType,
-                                         &Family::model_type);
+  const auto of_type =
+      find_architecture(fields, "model_type", *model_type, kOurType, &Family::model_type);
   if (of_type.ok() && *of_type != architecture)
     return fail(
         "{}: \"architectures\" is {}, but \"model_type\" is {:?}; expected names of one model",

@@ -62,11 +62,7 @@ const Family& exaone4() {
       .read = read_exaone4,
       .names = {.renamed = {{"post_attention_layernorm", "self_attn.output_norm"},
                             {"post_feedforward_layernorm", "mlp.output_norm"}}},
-      .gguf = {{.architecture = "exaone4",
-                .names = {.renamed = {{"post_attention_norm", "self_attn.output_norm"},
-                                      {"post_ffw_norm", "mlp.output_norm"}}},
-                .complete = complete_exaone4,
-                .own_windows = true}}};
+      .gguf = {{.architecture = "exaone4", .complete = complete_exaone4, .own_windows = true}}};
   return family;
 }
 

@@ -78,12 +78,15 @@ struct GgufFamily {
   bool gains_with_offset = false;
   // Numbers that are copied to config.json if the file has them.
   std::vector<GgufNumber> numbers = {};
+  // Keys that `complete` reads and that are refused in other families.
+  std::vector<std::string_view> keys = {};
   // Completes a config.json that has the sizes, the RoPE base and the token ids already. `config`
   // has the family's model_type and may get that of another family.
   Status (*complete)(const GgufFacts& facts, nlohmann::ordered_json& config) = nullptr;
-  // Whether `complete` reads the keys of windows and of RoPE scaling, which are otherwise refused
-  // where the family has no window, and translated.
-  bool own_windows = false, own_rope = false;
+  // True if `complete` reads the keys of windows. Otherwise a window is one of all layers.
+  bool own_windows = false;
+  // True if `complete` reads how much of a head turns, and lists of RoPE factors.
+  bool own_rope = false;
 };
 
 struct Family {

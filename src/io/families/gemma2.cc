@@ -50,9 +50,8 @@ const Family& gemma2() {
                             {"pre_feedforward_layernorm", "post_attention_layernorm"},
                             {"post_feedforward_layernorm", "mlp.output_norm"}}},
       .gguf = {{.architecture = "gemma2",
-                .names = {.renamed = {{"post_attention_norm", "self_attn.output_norm"},
-                                      {"post_ffw_norm", "mlp.output_norm"}}},
                 .gains_with_offset = true,
+                .keys = {"attn_logit_softcapping", "final_logit_softcapping"},
                 .complete = complete_gemma2,
                 .own_windows = true}}};
   return family;

@@ -63,9 +63,8 @@ const Family& gemma3() {
                             {"pre_feedforward_layernorm", "post_attention_layernorm"},
                             {"post_feedforward_layernorm", "mlp.output_norm"}}},
       .gguf = {{.architecture = "gemma3",
-                .names = {.renamed = {{"post_attention_norm", "self_attn.output_norm"},
-                                      {"post_ffw_norm", "mlp.output_norm"}}},
                 .gains_with_offset = true,
+                .keys = {"attn_logit_softcapping", "final_logit_softcapping"},
                 .complete = complete_gemma3,
                 .own_windows = true}}};
   return family;

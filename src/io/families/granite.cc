@@ -1,5 +1,7 @@
 // Granite 3: Llama with four multipliers. An absent "attention_multiplier" means 1.
 
+#include <cmath>
+
 #include "io/families/family_reader.h"
 
 namespace neuronmm::io {
@@ -26,6 +28,8 @@ Status read_granite(FamilyReader& reader) {
 Status complete_granite(const GgufFacts& facts, nlohmann::ordered_json& config) {
   NMM_ASSIGN(const auto rope, facts.boolean("rope.scaling.finetuned"));
   if (!rope.value_or(true)) config["position_embedding_type"] = "nope";
+  if (!config.contains("attention_multiplier"))
+    config["attention_multiplier"] = 1.0 / std::sqrt(config.at("head_dim").get<double>());
   config["attention_bias"] = facts.has_tensor("blk.0.attn_q.bias");
   config["mlp_bias"] = facts.has_tensor("blk.0.ffn_up.bias");
   return {};

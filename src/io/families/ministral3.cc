@@ -47,6 +47,7 @@ const Family& ministral3() {
       .read = read_ministral3,
       .gguf = {{.architecture = "mistral3",
                 .names = {.neighbouring_pairs = true},
+                .keys = {"rope.scaling.yarn_log_multiplier"},
                 .complete = complete_ministral3}}};
   return family;
 }

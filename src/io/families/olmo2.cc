@@ -51,11 +51,7 @@ const Family& olmo2() {
       .read = read_olmo2,
       .names = {.renamed = {{"post_attention_layernorm", "self_attn.output_norm"},
                             {"post_feedforward_layernorm", "mlp.output_norm"}}},
-      .gguf = {{.architecture = "olmo2",
-                .names = {.renamed = {{"post_attention_norm", "self_attn.output_norm"},
-                                      {"post_ffw_norm", "mlp.output_norm"}}},
-                .complete = complete_olmo2,
-                .own_windows = true}}};
+      .gguf = {{.architecture = "olmo2", .complete = complete_olmo2, .own_windows = true}}};
   return family;
 }
 

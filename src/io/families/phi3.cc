@@ -52,6 +52,7 @@ const Family& phi3() {
       .names = {.sliced = {kPhi3Qkv, kPhi3GateUp}},
       .gguf = {{.architecture = "phi3",
                 .names = {.sliced = {{"attn_qkv", kPhi3Qkv.parts}, {"ffn_up", kPhi3GateUp.parts}}},
+                .keys = {"rope.scaling.attn_factor"},
                 .complete = complete_phi3,
                 .own_rope = true}}};
   return family;
