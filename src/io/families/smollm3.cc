@@ -34,10 +34,12 @@ Status read_smollm3(FamilyReader& reader) {
   NMM_ASSIGN(reader.config.mlp_bias, reader.flag("mlp_bias"));
   NMM_ASSIGN(const auto with_rope, read_rope_layers(reader));
   const auto has_rope = [&](int64_t layer) { return with_rope[static_cast<size_t>(layer)]; };
+  // The flag decides only for files that do not list the layers, as in transformers.
   NMM_ASSIGN(const bool use_window, reader.flag("use_sliding_window"));
   NMM_ASSIGN(const int64_t window, reader.window());
-  NMM_ASSIGN(const auto sliding, reader.sliding_layers([&](int64_t i) { return !has_rope(i); }));
-  if (use_window) reader.set_windows(sliding, window);
+  NMM_ASSIGN(const auto sliding,
+             reader.sliding_layers([&](int64_t i) { return use_window && !has_rope(i); }));
+  reader.set_windows(sliding, window);
   NMM_TRY(reader.one_rope({.default_theta = 2000000.0}));
   reader.drop_rope(has_rope);
   return {};
