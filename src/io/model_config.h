@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "io/calibration_source.h"
@@ -63,11 +64,7 @@ struct CompressionRecord {
   bool pivoted() const { return form != "uv"; }
 };
 
-// What an MLP does to the output of gate before it multiplies it by the output of up.
-enum class Activation {
-  kSilu,      // z / (1 + exp(-z))
-  kGeluTanh,  // z / 2 * (1 + tanh(sqrt(2 / pi) * (z + 0.044715 z^3)))
-};
+using neuronmm::Activation;
 
 // The RMS norm of queries and keys.
 enum class QkNorm {

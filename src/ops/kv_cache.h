@@ -54,6 +54,11 @@ class KvCache {
   // forgets the newest tokens.
   void set_length(int64_t tokens) { length_ = tokens; }
 
+  // Whether the keys are turned by the table for long sequences (RotaryEmbedding), which the model
+  // decides. It may change only while the cache is empty.
+  bool long_rope() const { return long_rope_; }
+  void set_long_rope(bool is_long) { long_rope_ = is_long; }
+
   int64_t block_words() const { return block_words_; }
   int64_t block_bytes() const { return block_words_ * 4; }
   int64_t size_bytes() const { return std::ssize(blocks_) * block_bytes(); }
@@ -79,6 +84,7 @@ class KvCache {
   const KvCacheShape shape_;
   const int64_t block_words_;
   int64_t length_ = 0;
+  bool long_rope_ = false;
   std::vector<KvBlock> blocks_;
   std::vector<uint32_t*> block_memory_;
 };
