@@ -163,6 +163,9 @@ struct ModelConfig {
   void fill_layers(const LayerAttention& attention);
   // Returns whether some layer has a window.
   bool has_window() const;
+  // Returns the longest sequence that turns by the short list of a longrope table. All longer ones
+  // turn by its long list. The result is the largest int64_t if no table has two lists.
+  int64_t long_rope_from() const;
 };
 
 // Returns the config.json text of a compressed model. All keys of `original_text` are kept, and the
