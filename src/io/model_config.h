@@ -13,12 +13,17 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "io/calibration_source.h"
+#include "io/families/family_table.h"
 #include "io/quantization.h"
 #include "io/rope_scaling.h"
 
 namespace neuronmm::io {
 
-enum class Architecture { kLlama, kMistral, kQwen2, kQwen3 };
+// The families of models (io/families). A ModelConfig never has one of those whose files are
+// rewritten to those of another family.
+#define NMM_ENUMERATOR(enumerator, function) enumerator,
+enum class Architecture { NMM_FAMILIES(NMM_ENUMERATOR) };
+#undef NMM_ENUMERATOR
 // Returns the class name: "LlamaForCausalLM", ...
 std::string_view architecture_name(Architecture architecture);
 
@@ -133,6 +138,9 @@ struct ModelConfig {
   Activation activation = Activation::kSilu;
   QueryTemperature query_temperature;
   bool tie_word_embeddings = false;
+  // True if the file leaves the key out where published files do not follow the default of the
+  // class. open_model() then ties the LM head if the weights have none.
+  bool tie_by_weights = false;
   // True if q, k and v have a bias (always in Qwen2).
   bool attention_bias = false;
   // True if o has a bias, too (Llama and Qwen3 with "attention_bias").

@@ -206,7 +206,7 @@ class SourceList {
 Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
   NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
-  return write_tensors(tensors, folder, progress, max_shard_bytes);
+  return write_tensors(tensors, source.config.architecture, folder, progress, max_shard_bytes);
 }
 
 }  // namespace neuronmm::compress
