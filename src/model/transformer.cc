@@ -1,6 +1,7 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/pieces.h"
 #include "base/scratch_matrix.h"
@@ -261,6 +262,7 @@ Status Transformer::pack() {
                                         {config.vocab_size, config.hidden_size}));
   NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, parts_backend()));
   rotary_ = RotaryTables(config);
+  long_rope_from_ = config.long_rope_from();
   NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, parts_backend()));
   checkpoint_->release_pages();  // otherwise packed weights would be in memory twice
   for (size_t layer = 0; layer < layers.size(); ++layer) {
@@ -300,6 +302,41 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
 
 Predictions Transformer::predict(std::span<const SequenceTokens> batch,
                                  MlpObserver* observer) const {
+  if (long_rope_from_ < std::numeric_limits<int64_t>::max()) {
+    for (const SequenceTokens& sequence : batch) choose_rope(sequence);
+  }
+  return run(batch, observer);
+}
+
+// Sets the table that the sequence turns by, and remembers its tokens.
+void Transformer::choose_rope(const SequenceTokens& sequence) const {
+  ops::KvCache& cache = *sequence.cache;
+  const int64_t length = cache.length(), total = length + std::ssize(sequence.tokens);
+  const bool is_long = std::max(total, cache.expected_tokens()) > long_rope_from_;
+  std::vector<int32_t>& known = cache.tokens();
+  if (std::ssize(known) > length) known.resize(static_cast<size_t>(length));
+  if (length > 0 && is_long != cache.long_rope()) compute_anew(cache, is_long);
+  cache.set_long_rope(is_long);
+  if (std::ssize(known) == length) {
+    known.insert(known.end(), sequence.tokens.begin(), sequence.tokens.end());
+  }
+}
+
+// Blocks that other caches share keep what they hold, and this cache gets new ones.
+void Transformer::compute_anew(ops::KvCache& cache, bool is_long) const {
+  const std::vector<int32_t> tokens = cache.tokens();
+  NMM_CHECK(std::ssize(tokens) == cache.length());
+  for (int64_t i = 0; i < std::ssize(cache.blocks()); ++i) {
+    const bool shared = cache.blocks()[static_cast<size_t>(i)].use_count() > 1;
+    if (shared) cache.set_block(i, cache.make_block());
+  }
+  cache.set_length(0);
+  cache.set_long_rope(is_long);
+  const SequenceTokens all = {tokens, &cache, Logits::kNone};
+  run(std::span(&all, 1), nullptr);
+}
+
+Predictions Transformer::run(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
   if (hosted_ == nullptr) return compute(batch, observer);
   Predictions predictions;
   hosted_->run_pass(batch, [&] { predictions = compute(batch, observer); });
@@ -342,6 +379,12 @@ Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache
                             MlpObserver* observer) const {
   const SequenceTokens sequence = {tokens, &cache, which};
   return forward(std::span(&sequence, 1), observer);
+}
+
+int64_t same_rope_tokens(const io::ModelConfig& config, int64_t length) {
+  const int64_t from = config.long_rope_from();
+  const bool turns_short = length + 1 <= from;
+  return turns_short ? from - length : std::numeric_limits<int64_t>::max();
 }
 
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config) {

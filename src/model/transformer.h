@@ -136,6 +136,12 @@ class Transformer {
   // that the sequences want, sequence by sequence: [rows, vocab_size]. A sequence's logits depend
   // neither on the other sequences nor on how its tokens were divided into passes. A ModelHost may
   // throw WorkersLost.
+  //
+  // One kind of model depends on the length: longrope has a table for sequences up to the original
+  // context and one for longer ones (io::LongRopeScaling). The table of a sequence is that of its
+  // length after the pass, or of ops::KvCache::expected_tokens() if that is more. When the table
+  // changes, all tokens in the cache are computed anew in one pass, as transformers does. The cache
+  // must then hold their ids.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
   // As above, for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
@@ -150,6 +156,9 @@ class Transformer {
   const ops::Backend& parts_backend() const {
     return hosted_ == nullptr ? *backend_ : hosted_->backend();
   }
+  Predictions run(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
+  void choose_rope(const SequenceTokens& sequence) const;
+  void compute_anew(ops::KvCache& cache, bool is_long) const;
   Predictions compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // on the heap because layers keep a reference to it
@@ -157,10 +166,15 @@ class Transformer {
   const ops::Backend* backend_ = nullptr;
   std::unique_ptr<HostedModel> hosted_;  // null: the backend is no ModelHost
   RotaryTables rotary_;
-  ops::WeightView embedding_;  // [vocab_size, H]
+  int64_t long_rope_from_ = 0;  // see io::ModelConfig::long_rope_from
+  ops::WeightView embedding_;   // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;
 };
+
+// Returns how many tokens a pass may append to `length` others so that its rows turn as they would
+// one by one: the first token may change the table of the sequence, and later ones may not.
+int64_t same_rope_tokens(const io::ModelConfig& config, int64_t length);
 
 // Returns an error that names the first id outside [0, vocab_size), if there is one.
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config);

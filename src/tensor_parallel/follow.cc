@@ -86,6 +86,7 @@ class Follower {
     }
     cache->set_length(sequence.length);
     cache->set_long_rope(sequence.long_rope);
+    cache->set_expected_tokens(sequence.expected_tokens);
     return cache;
   }
 
