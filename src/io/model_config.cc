@@ -194,6 +194,15 @@ bool ModelConfig::has_window() const {
   return std::ranges::any_of(layers, [](const LayerAttention& layer) { return layer.window > 0; });
 }
 
+int64_t ModelConfig::long_rope_from() const {
+  for (const RopeTable& table : ropes) {
+    const auto* const longrope = std::get_if<LongRopeScaling>(&table.scaling);
+    if (longrope == nullptr || longrope->long_factor.empty()) continue;
+    return static_cast<int64_t>(longrope->original_max_position_embeddings);
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& config_json) {
   if (config_json.has_parent_path()) NMM_TRY(require_folder(config_json.parent_path()));
   NMM_TRY(refuse_gguf(config_json, "a model folder or its config.json"));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "io/calibration_source.h"
@@ -68,11 +69,7 @@ struct CompressionRecord {
   bool pivoted() const { return form != "uv"; }
 };
 
-// What an MLP does to the output of gate before it multiplies it by the output of up.
-enum class Activation {
-  kSilu,      // z / (1 + exp(-z))
-  kGeluTanh,  // z / 2 * (1 + tanh(sqrt(2 / pi) * (z + 0.044715 z^3)))
-};
+using neuronmm::Activation;
 
 // The RMS norm of queries and keys.
 enum class QkNorm {
@@ -174,6 +171,9 @@ struct ModelConfig {
   void fill_layers(const LayerAttention& attention);
   // Returns whether some layer has a window.
   bool has_window() const;
+  // Returns the longest sequence that turns by the short list of a longrope table. All longer ones
+  // turn by its long list. The result is the largest int64_t if no table has two lists.
+  int64_t long_rope_from() const;
 };
 
 // Returns the config.json text of a compressed model. All keys of `original_text` are kept, and the

@@ -1,6 +1,7 @@
 #include "compress/output/model_writer.h"
 
 #include "compress/factors/narrow_layers.h"
+#include "compress/factors/narrow_mlp.h"
 #include "compress/output/factors_file.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/rounding/codes_file.h"
@@ -149,6 +150,8 @@ class SourceList {
       for (const MlpMatrix matrix : kMlpMatrices) {
         mlps_[mlp + std::string(matrix_name(matrix)) + std::string(kDenseEnding)] = {
             layer, mlp, matrix == MlpMatrix::kGate};
+        const std::string bias = mlp + std::string(matrix_name(matrix)) + std::string(kBiasEnding);
+        if (model_.checkpoint.has(bias)) mlps_[bias] = {layer, mlp, false};
       }
     }
   }
