@@ -1,5 +1,6 @@
 #include "exports/check_exportable.h"
 
+#include <algorithm>
 #include <map>
 #include <variant>
 
@@ -15,9 +16,19 @@ bool has_rope(const io::ModelConfig& config, bool llama3_too) {
          (llama3_too && std::holds_alternative<io::Llama3RopeScaling>(config.ropes[0].scaling));
 }
 
+// Returns the class if it is none of those that both targets were read for, or "".
+std::string other_class(const io::ModelConfig& config) {
+  constexpr Architecture kKnown[] = {Architecture::kLlama, Architecture::kMistral,
+                                     Architecture::kQwen2, Architecture::kQwen3};
+  if (std::ranges::find(kKnown, config.architecture) == std::end(kKnown))
+    return fmt::format("class for {} that was read", io::architecture_name(config.architecture));
+  return config.mlp_bias ? "biases in the MLP" : "";
+}
+
 // Returns what the plugin's Llama and Qwen3 models, whose sources were read, lack for this config,
 // or "". Mistral's layers are Llama's.
 std::string missing_in_vllm(const io::ModelConfig& config) {
+  if (const std::string other = other_class(config); !other.empty()) return other;
   const bool qwen3 = config.architecture == Architecture::kQwen3;
   if (config.attention_bias) return "biases of q, k and v";
   if (config.has_window()) return "sliding window";
@@ -32,6 +43,7 @@ std::string missing_in_vllm(const io::ModelConfig& config) {
 // (also used for Mistral), modeling_qwen2 and modeling_qwen3. Qwen2's heads have hidden_size /
 // heads elements, and Qwen2 and Qwen3 use RoPE without scaling, whatever the config says.
 std::string missing_in_nxdi(const io::ModelConfig& config) {
+  if (const std::string other = other_class(config); !other.empty()) return other;
   const bool mistral = config.architecture == Architecture::kMistral;
   const bool llama = mistral || config.architecture == Architecture::kLlama;
   if (config.has_window() && !mistral) return "sliding window outside Mistral";

@@ -129,6 +129,7 @@ TEST(RopeScaling, FrequencyBoundsMustBeInOrder) {
 TEST(RopeScaling, LongRopeHasAFactorForEveryPair) {
   const auto longrope = scaling_of<LongRopeScaling>(kLongRope);
   EXPECT_EQ(longrope.short_factor, (std::vector<double>{1.0, 1.5}));
+  EXPECT_EQ(longrope.long_factor, (std::vector<double>{2.0, 8.5}));
   for (const std::string list :
        {"[]", "[1]", "[1,2,3]", "[1,0]", "[1,-2]", "[1,\"2\"]", "[1,null]", "[[1,2]]", "2", "{}"}) {
     for (const auto& [wrong, right] :
@@ -171,7 +172,7 @@ TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
   EXPECT_EQ(positions(kYarn + R"(,"original_max_position_embeddings":16)"), 128);
   EXPECT_EQ(positions(R"("rope_type":"yarn","factor":1e9)"), int64_t{1} << 24);
   EXPECT_EQ(positions(kLongRope), 128);
-  EXPECT_EQ(positions(kLongRope + R"(,"original_max_position_embeddings":64)"), 64);
+  EXPECT_EQ(positions(kLongRope + R"(,"original_max_position_embeddings":64)"), 128);
   EXPECT_EQ(positions(kLongRope + R"(,"original_max_position_embeddings":256)"), 128);
   const std::string same = R"("rope_type":"longrope","short_factor":[1,2],"long_factor":[1,2])";
   EXPECT_EQ(positions(same + R"(,"original_max_position_embeddings":64)"), 128);

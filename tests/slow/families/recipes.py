@@ -62,12 +62,14 @@ RECIPES = {
     "smollm3_window": ("SmolLM3", SIZES | rope() | dict(
         num_hidden_layers=4, use_sliding_window=True, sliding_window=8, attention_bias=True, mlp_bias=True,
         tie_word_embeddings=False), dict(layer_types=[FULL] * 4)),
+    "smollm3_default": ("SmolLM3", SIZES | rope() | dict(num_hidden_layers=4), {}),
     "olmo2": ("Olmo2", SIZES | rope(), {}),
     "hunyuan": ("HunYuanDenseV1", WIDE | rope(rope_type="dynamic", alpha=1000.0, factor=1.0), {}),
     "hunyuan_biases": ("HunYuanDenseV1", WIDE | rope() | dict(attention_bias=True, tie_word_embeddings=True), {}),
     "gemma2": ("Gemma2", WIDE | rope() | dict(
         query_pre_attn_scalar=24, sliding_window=8, attn_logit_softcapping=5.0, final_logit_softcapping=3.0),
         dict(query_pre_attn_scalar=48, sliding_window=16, attn_logit_softcapping=None, final_logit_softcapping=None)),
+    "gemma2_head_dim": ("Gemma2", WIDE | rope() | dict(query_pre_attn_scalar=32, sliding_window=8), {}),
     "gemma3": ("Gemma3Text", WIDE | dict(
         num_hidden_layers=3, sliding_window=8, layer_types=[LOCAL, LOCAL, FULL], query_pre_attn_scalar=24,
         rope_parameters={FULL: dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
@@ -77,7 +79,7 @@ RECIPES = {
         num_hidden_layers=3, sliding_window=8, layer_types=[LOCAL, LOCAL, FULL], final_logit_softcapping=3.0,
         query_pre_attn_scalar=32), dict(final_logit_softcapping=None)),
     "gemma3_multimodal": ("Gemma3", WIDE | dict(
-        num_hidden_layers=3, sliding_window=8, layer_types=[LOCAL, LOCAL, FULL], query_pre_attn_scalar=24), {}),
+        num_hidden_layers=3, sliding_window=8, layer_types=[LOCAL, LOCAL, FULL], query_pre_attn_scalar=32), {}),
     "olmo3": ("Olmo3", SIZES | dict(
         layer_types=[LOCAL, FULL], sliding_window=8,
         rope_parameters={FULL: dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32,
@@ -89,4 +91,5 @@ RECIPES = {
 }
 
 # What GGUF files of llama.cpp's converter cannot express or llama.cpp computes otherwise.
-WITHOUT_GGUF = {"ministral", "granite4", "granite4_nope", "mistral3", "qwen2"}
+WITHOUT_GGUF = {"ministral", "granite4", "granite4_nope", "qwen2", "smollm3", "smollm3_window", "exaone4", "gemma2",
+                "gemma3", "ernie4_5"}
