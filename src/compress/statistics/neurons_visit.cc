@@ -57,6 +57,7 @@ class NeuronsVisit : public SequenceVisit {
 
   void visit(const SequenceState& state) override {
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
     const Matrix h = neurons_(normed_mlp_.input(hidden).view());
