@@ -37,6 +37,7 @@ Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::Mo
     const DecoderLayer layer(config, 0, weights, backend);
     first = 0;
     for (const auto& sequence : sequences) {
+      begin_sequence(config, std::ssize(sequence), *cache);
       const ops::SequenceRows rows = {cache.get(), std::ssize(sequence)};
       layer.forward(hidden.view().row_range(first, rows.rows), rotary, std::span(&rows, 1));
       first += rows.rows;

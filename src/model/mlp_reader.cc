@@ -12,7 +12,8 @@ Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
   const int64_t hidden = config_.hidden_size;
   const int64_t neurons =
       recorded != nullptr && recorded->neurons > 0 ? recorded->neurons : config_.intermediate_size;
-  ops::MlpWeight mlp = {.activation = config_.activation};
+  ops::MlpWeight mlp;
+  mlp.activation = config_.activation;
   int64_t in = hidden;
   if (has("input_pivots")) {
     NMM_ASSIGN(mlp.in, pivots("input", hidden, true));

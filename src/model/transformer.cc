@@ -381,6 +381,10 @@ Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache
   return forward(std::span(&sequence, 1), observer);
 }
 
+void begin_sequence(const io::ModelConfig& config, int64_t tokens, ops::KvCache& cache) {
+  cache.set_long_rope(tokens > config.long_rope_from());
+}
+
 int64_t same_rope_tokens(const io::ModelConfig& config, int64_t length) {
   const int64_t from = config.long_rope_from();
   const bool turns_short = length + 1 <= from;

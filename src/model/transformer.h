@@ -172,6 +172,10 @@ class Transformer {
   std::optional<LmHead> lm_head_;
 };
 
+// Tells an empty cache that all `tokens` tokens of a sequence come in one pass. Programs that run
+// layers by themselves call it; Transformer does it for its own caches.
+void begin_sequence(const io::ModelConfig& config, int64_t tokens, ops::KvCache& cache);
+
 // Returns how many tokens a pass may append to `length` others so that its rows turn as they would
 // one by one: the first token may change the table of the sequence, and later ones may not.
 int64_t same_rope_tokens(const io::ModelConfig& config, int64_t length);

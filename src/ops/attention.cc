@@ -73,8 +73,7 @@ class ComposedAttention : public Attention {
   void turn(const ScratchMatrix& q, const ScratchMatrix& k, const std::vector<int64_t>& positions,
             const RotaryEmbedding& rotary, Batch batch) const {
     const bool chooses = !rotary.long_inverse_frequencies.empty();
-    const RotaryEmbedding longer = {.inverse_frequencies = rotary.long_inverse_frequencies,
-                                    .attention_factor = rotary.attention_factor};
+    const RotaryEmbedding longer = {rotary.long_inverse_frequencies, rotary.attention_factor};
     int64_t first = 0;
     for (size_t i = 0; i < batch.size();) {
       const bool is_long = chooses && batch[i].cache->long_rope();

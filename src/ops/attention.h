@@ -24,9 +24,9 @@ struct RotaryEmbedding {
   // One for each pair of elements that turns, at most head_dim / 2, in radians per position. If
   // there are none, the layer has no RoPE.
   std::vector<float> inverse_frequencies;
-  // The same for sequences whose cache says long_rope(). Empty: all sequences turn alike.
-  std::vector<float> long_inverse_frequencies = {};
   float attention_factor = 1.0f;  // scales the turned pairs
+  // The frequencies of sequences whose cache says long_rope(). Empty: all sequences turn alike.
+  std::vector<float> long_inverse_frequencies = {};
 
   bool operator==(const RotaryEmbedding&) const = default;
 };

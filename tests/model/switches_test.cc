@@ -94,7 +94,7 @@ std::vector<Switch> switches() {
        }},
       {"two tables of RoPE",
        [](Config& c) {
-         c.ropes = {{.theta = 500.0, .scaling = io::LinearRopeScaling{8.0}}, {.theta = 100.0}};
+         c.ropes = {{.theta = 500.0, .scaling = io::LinearRopeScaling{8.0}}, {.theta = 100.0, .scaling = {}}};
          c.layers = {{.window = 5, .rope = 1}, {.rope = 0}, {.window = 5, .rope = 1}};
        }},
       {"longrope", turn_longrope},
@@ -112,7 +112,7 @@ std::vector<Switch> switches() {
          c.qk_norm = io::QkNorm::kPerHead;
          c.query_temperature = {0.3, 5};
          turn_longrope(c);
-         c.ropes.push_back({.theta = 100.0, .rotary_width = 2});
+         c.ropes.push_back({.theta = 100.0, .scaling = {}, .rotary_width = 2});
          c.layers = {{.window = 5, .rope = 1}, {.rope = 0}, {.rope = io::kNoRope}};
        }},
   };

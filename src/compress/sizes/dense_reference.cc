@@ -56,6 +56,7 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
     rows += length;
     reference.caches_.push_back(
         inputs.backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, length}));
+    model::begin_sequence(config, length, *reference.caches_.back());
     reference.batch_.push_back({reference.caches_.back().get(), length});
   }
   reference.embedded_ = hidden;

@@ -96,6 +96,7 @@ class SensitivityPass {
       // therefore has one layer, which every layer uses as layer 0.
       caches_.push_back(
           backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
+      model::begin_sequence(config_, length, *caches_.back());
       batch_.push_back({caches_.back().get(), length});
     }
     return {};

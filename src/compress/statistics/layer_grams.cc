@@ -31,6 +31,7 @@ class GramVisit : public SequenceVisit {
 
   void visit(const SequenceState& state) override {
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     Observer observer(state.sums, down_);
     layer_.forward(hidden, context_.rotary, std::span(&rows, 1), &observer);

@@ -201,6 +201,7 @@ class StatisticsVisit : public SequenceVisit {
   void visit(const SequenceState& state) override {
     sums_ = state.sums;
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
     mlp_.apply(hidden, sums_);

@@ -57,10 +57,11 @@ class NeuronsVisit : public SequenceVisit {
 
   void visit(const SequenceState& state) override {
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
     const Matrix h = neurons_(normed_mlp_.input(hidden).view());
-    const Matrix target = normed_mlp_.output(hidden);
+    Matrix target = normed_mlp_.output(hidden);
     Matrix added = target;
     normed_mlp_.finish(added.view());
     context_.backend.add(added.view(), hidden);

@@ -35,7 +35,7 @@ Matrix NormedMlp::output(ConstMatrixView residual) const {
 }
 
 void NormedMlp::add_to(MutableMatrixView residual) const {
-  const Matrix out = output(residual);
+  Matrix out = output(residual);
   finish(out.view());
   backend_.add(out.view(), residual);
 }
