@@ -1,10 +1,12 @@
 #include "base/tensor.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "base/coded_values.h"
 #include "base/float16.h"
 
 namespace neuronmm {
@@ -15,14 +17,16 @@ struct DTypeInfo {
   std::string_view name;
   int64_t size_bytes;
 };
-constexpr std::array<DTypeInfo, 8> kDTypes = {{{DType::kF64, "F64", 8},
+constexpr std::array<DTypeInfo, 10> kDTypes = {{{DType::kF64, "F64", 8},
                                                {DType::kF32, "F32", 4},
                                                {DType::kF16, "F16", 2},
                                                {DType::kBF16, "BF16", 2},
                                                {DType::kI64, "I64", 8},
                                                {DType::kI32, "I32", 4},
                                                {DType::kI8, "I8", 1},
-                                               {DType::kU8, "U8", 1}}};
+                                               {DType::kU8, "U8", 1},
+                                               {DType::kF8, "F8_E4M3", 1},
+                                               {DType::kCoded, "F32", 4}}};
 
 // The table is in the order of the enumeration.
 const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
@@ -67,6 +71,7 @@ void with_float_format(DType dtype, Visitor visit) {
     case DType::kF64:
       return visit(F64{});
     case DType::kF32:
+    case DType::kCoded:
       return visit(F32{});
     case DType::kF16:
       return visit(F16{});
@@ -77,8 +82,19 @@ void with_float_format(DType dtype, Visitor visit) {
   }
 }
 
+void decode(const TensorView& tensor, int64_t first, int64_t count, float* out) {
+  const int64_t skipped = tensor.first_coded_row * tensor.coded()->columns();
+  tensor.coded()->to_floats(skipped + first, count, out);
+}
+void decode(const TensorView& tensor, int64_t first, int64_t count, double* out) {
+  std::vector<float> values(static_cast<size_t>(count));
+  decode(tensor, first, count, values.data());
+  std::ranges::copy(values, out);
+}
+
 template <typename Out>
 void convert(const TensorView& tensor, int64_t first, int64_t count, Out* out) {
+  if (tensor.dtype == DType::kCoded) return decode(tensor, first, count, out);
   with_float_format(tensor.dtype, [&](auto format) {
     using Format = decltype(format);
     using Bits = typename Format::Bits;
@@ -115,13 +131,15 @@ Result<DType> parse_dtype(std::string_view name) {
   for (const DTypeInfo& entry : kDTypes) {
     if (entry.name == name) return entry.dtype;
   }
-  return fail("expected a dtype among F64 F32 F16 BF16 I64 I32 I8 U8, found \"{}\"", name);
+  return fail("expected a dtype among F64 F32 F16 BF16 I64 I32 I8 U8 F8_E4M3, found \"{}\"", name);
 }
 
 bool is_float(DType dtype) {
   return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
-         dtype == DType::kBF16;
+         dtype == DType::kBF16 || dtype == DType::kCoded;
 }
+
+DType replacing_dtype(DType dtype) { return dtype == DType::kCoded ? DType::kBF16 : dtype; }
 
 std::string shape_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
@@ -129,6 +147,33 @@ int64_t TensorView::size() const {
   int64_t product = 1;
   for (int64_t extent : shape) product *= extent;
   return product;
+}
+
+// A view without data describes what will be written, which is fp32 in place of codes.
+int64_t TensorView::size_bytes() const {
+  const CodedValues* const codes = coded();
+  if (codes == nullptr || shape.size() != 2 || codes->rows() == 0) {
+    return size() * dtype_size_bytes(dtype);
+  }
+  return codes->stored_bytes() * rows() / codes->rows();
+}
+
+TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
+  TensorView rows = matrix;
+  rows.shape = {count, matrix.columns()};
+  if (matrix.dtype == DType::kCoded) {
+    rows.first_coded_row += first;
+  } else {
+    rows.data += first * matrix.columns() * dtype_size_bytes(matrix.dtype);
+  }
+  return rows;
+}
+
+TensorView in_memory(const TensorView& tensor, std::vector<float>& storage) {
+  if (tensor.dtype != DType::kCoded) return tensor;
+  storage.resize(static_cast<size_t>(tensor.size()));
+  to_floats(tensor, 0, tensor.size(), storage.data());
+  return {DType::kF32, tensor.shape, reinterpret_cast<const std::byte*>(storage.data())};
 }
 
 void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* out) {

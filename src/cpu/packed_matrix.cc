@@ -32,6 +32,7 @@ void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
 }
 
 WeightType type_of(const ops::WeightView& w_t) {
+  if (w_t.dtype == DType::kCoded) return WeightType::kCoded;
   if (!w_t.quantized()) return w_t.dtype == DType::kBF16 ? WeightType::kBf16 : WeightType::kFp32;
   return w_t.format.bits == 8   ? WeightType::kInt8
          : w_t.format.bits == 6 ? WeightType::kInt6
@@ -132,6 +133,9 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
     case WeightType::kInt4:
       pack_low_bit(w_t);
       break;
+    case WeightType::kCoded:
+      pack_coded(w_t);
+      break;
   }
   copy_to_domains();
 }
@@ -170,6 +174,8 @@ int64_t PackedMatrix::words_before(int64_t k) const {
       return bf16_words(k) * kPanel;
     case WeightType::kInt8:
       break;
+    case WeightType::kCoded:
+      return coded_words_before(k);
     case WeightType::kInt6:
     case WeightType::kInt4: {
       const LowBitLayout layout = low_bit_layout();
@@ -234,6 +240,53 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
     if (i < count) pack_word(i, static_cast<size_t>(count - i));
   };
   for_each_chunk(k_, n_, kQuantGroup, pack_group);
+}
+
+// The panel's columns are rows of the checkpoint. Each is read once, so that codes which are
+// interleaved with those of other columns are in cache when the next column is read.
+void PackedMatrix::pack_coded(const TensorView& w_t) {
+  const CodedValues& coded = *w_t.coded();
+  NMM_CHECK(coded.columns() == k_);
+  code_kind_ = coded.kind();
+  coded_groups_ = coded.groups();
+  group_of_row_.assign(coded.group_of_column().begin(), coded.group_of_column().end());
+  allocate(0);
+  parallel_for(panels(), [&](int64_t panel) {
+    std::fill_n(words_.data() + panel * panel_words(), panel_words(), 0u);
+    for (int64_t row = panel * kPanel; row < std::min(n_, (panel + 1) * kPanel); ++row) {
+      pack_coded_row(coded, w_t.first_coded_row, row);
+    }
+  });
+}
+
+void PackedMatrix::pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row) {
+  const int64_t column = row % kPanel;
+  const auto groups = static_cast<size_t>(coded_groups_);
+  std::vector<float> scales(groups), zeros(groups);
+  std::vector<uint8_t> codes(static_cast<size_t>(k_));
+  coded.grid(first_row + row, scales.data(), zeros.data());
+  coded.codes(first_row + row, 0, k_, codes.data());
+  uint32_t* const panel = words_.data() + row / kPanel * panel_words();
+  auto* const grid = reinterpret_cast<float*>(panel);
+  for (int64_t g = 0; g < coded_groups_; ++g) {
+    grid[g * kPanel + column] = scales[static_cast<size_t>(g)];
+    grid[(coded_groups_ + g) * kPanel + column] = zeros[static_cast<size_t>(g)];
+  }
+  auto* const to = reinterpret_cast<uint8_t*>(panel + coded_words_before(0)) + column;
+  for (int64_t k = 0; k < k_; ++k) {
+    const uint8_t code = codes[static_cast<size_t>(k)];
+    if (code_kind_ != CodeKind::kInt4) {
+      to[k * kPanel] = code;
+    } else {
+      to[k / 2 * kPanel] |= static_cast<uint8_t>(k % 2 == 0 ? code : code << 4);
+    }
+  }
+}
+
+int64_t PackedMatrix::coded_words_before(int64_t k) const {
+  constexpr int64_t kCodeWords = kPanel / 4;  // of a row of 8 bits or of two rows of 4 bits
+  const int64_t lines = code_kind_ == CodeKind::kInt4 ? (k + 1) / 2 : k;
+  return 2 * coded_groups_ * kPanel + lines * kCodeWords;
 }
 
 void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {

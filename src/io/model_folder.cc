@@ -44,7 +44,9 @@ bool is_table(const Checkpoint& checkpoint, const std::string& name, const Model
 // Returns whether both tables have the same bytes. That is ten times as fast as comparing numbers,
 // and needs no search for grids.
 bool same_bytes(const TensorView& a, const TensorView& b) {
-  if (a.dtype != b.dtype || a.size_bytes() != b.size_bytes()) return false;
+  if (a.dtype != b.dtype || a.dtype == DType::kCoded || a.size_bytes() != b.size_bytes()) {
+    return false;
+  }
   const int64_t row_bytes = a.size_bytes() / a.rows();
   std::atomic<bool> same = true;
   parallel_ranges(a.rows(), [&](int64_t begin, int64_t end) {

@@ -1,6 +1,7 @@
 #include "io/weights_checksum.h"
 
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,9 @@ namespace neuronmm::io {
 
 std::string weights_checksum(const Checkpoint& checkpoint) {
   std::string all;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
+  for (const auto& [name, any] : checkpoint.tensors()) {
+    std::vector<float> storage;
+    const TensorView tensor = in_memory(any, storage);
     const std::string_view bytes(reinterpret_cast<const char*>(tensor.data),
                                  static_cast<size_t>(tensor.size_bytes()));
     all += fmt::format("{} {} {} {}\n", name, dtype_name(tensor.dtype), shape_string(tensor.shape),

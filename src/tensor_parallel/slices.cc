@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/coded_values.h"
 #include "base/result.h"
 #include "ops/low_bit.h"
 
@@ -10,6 +11,34 @@ namespace neuronmm::tensor_parallel {
 namespace {
 
 int64_t groups_before(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
+
+// Some columns of coded values, which must outlive them. Nothing is copied.
+class CodedColumns : public CodedValues {
+ public:
+  CodedColumns(const CodedValues& all, const Share& columns) : all_(all), columns_(columns) {}
+
+  CodeKind kind() const override { return all_.kind(); }
+  int64_t rows() const override { return all_.rows(); }
+  int64_t columns() const override { return columns_.count; }
+  int64_t groups() const override { return all_.groups(); }
+  std::span<const int32_t> group_of_column() const override {
+    return all_.group_of_column().subspan(static_cast<size_t>(columns_.first),
+                                          static_cast<size_t>(columns_.count));
+  }
+  int64_t stored_bytes() const override {
+    return all_.stored_bytes() * columns_.count / all_.columns();
+  }
+  void codes(int64_t row, int64_t first, int64_t count, uint8_t* out) const override {
+    all_.codes(row, columns_.first + first, count, out);
+  }
+  void grid(int64_t row, float* scales, float* zeros) const override {
+    all_.grid(row, scales, zeros);
+  }
+
+ private:
+  const CodedValues& all_;
+  Share columns_;
+};
 
 }  // namespace
 
@@ -26,17 +55,15 @@ TensorView elements_of(const TensorView& vector, const Share& elements) {
 }
 
 ops::WeightView rows_of(const ops::WeightView& weight, const Share& rows) {
-  const auto part = [&](const TensorView& matrix, int64_t columns) {
-    return TensorView{matrix.dtype,
-                      {rows.count, matrix.columns()},
-                      matrix.data + rows.first * columns * dtype_size_bytes(matrix.dtype)};
+  const auto part = [&](const TensorView& matrix) {
+    return neuronmm::rows_of(matrix, rows.first, rows.count);
   };
-  if (!weight.quantized()) return {part(weight, weight.columns())};
+  if (!weight.quantized()) return {part(weight)};
   return {weight.format,
           {rows.count, weight.columns()},
           weight.data + rows.first * ops::stored_row_bytes(weight.format, weight.columns()),
-          part(weight.scales, weight.scales.columns()),
-          weight.groups.empty() ? TensorView{} : part(weight.groups, weight.groups.columns())};
+          part(weight.scales),
+          weight.groups.empty() ? TensorView{} : part(weight.groups)};
 }
 
 ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns) {
@@ -65,6 +92,10 @@ ops::WeightView ColumnCopies::columns_of(const ops::WeightView& weight, const Sh
     const int64_t count = groups_before(columns.count, group);
     return copy(matrix, matrix.columns() * size, first * size, count * size, count);
   };
+  if (const CodedValues* const all = weight.coded(); all != nullptr) {
+    const auto& part = coded_.emplace_back(std::make_unique<CodedColumns>(*all, columns));
+    return {rows_of(view_of(*part), weight.first_coded_row, weight.rows())};
+  }
   if (!weight.quantized()) return {of_type(weight, 1)};
   NMM_CHECK(columns.first % ops::kQuantGroup == 0 &&
             (columns.end() % ops::kQuantGroup == 0 || columns.end() == width));

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <list>
+#include <memory>
 #include <vector>
 
+#include "base/coded_values.h"
 #include "ops/weights.h"
 #include "parallel/communicator.h"
 
@@ -26,7 +28,8 @@ ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns);
 // Copies columns of weights and owns the copies.
 class ColumnCopies {
  public:
-  // Returns a view of a copy of some columns. For a rounded weight, columns.first must be a
+  // Returns a view of a copy of some columns, or of the columns themselves if the dtype is kCoded.
+  // For a rounded weight, columns.first must be a
   // multiple of ops::kQuantGroup, and columns.end() must be a multiple, too, or the end of the
   // rows.
   ops::WeightView columns_of(const ops::WeightView& weight, const Share& columns);
@@ -36,6 +39,7 @@ class ColumnCopies {
                   int64_t columns);
 
   std::list<std::vector<std::byte>> storage_;
+  std::list<std::unique_ptr<CodedValues>> coded_;
 };
 
 }  // namespace neuronmm::tensor_parallel

@@ -91,7 +91,7 @@ class SourceList {
         add_kept(name, tensor);
         // The two factors take the place of one tensor.
       } else if (!name.ends_with(kFirstEnding)) {
-        add_factors(found->second, tensor.dtype);
+        add_factors(found->second, replacing_dtype(tensor.dtype));
       }
     }
     return std::move(sources_);

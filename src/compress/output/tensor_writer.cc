@@ -63,12 +63,6 @@ class ShardWriter {
   std::optional<io::SafetensorsWriter> writer_;
 };
 
-// Returns a view of some rows of a row-major matrix. No values are copied.
-TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
-  const int64_t row_bytes = matrix.columns() * dtype_size_bytes(matrix.dtype);
-  return {matrix.dtype, {count, matrix.columns()}, matrix.data + first * row_bytes};
-}
-
 // Returns whether all scales are finite. A scale is not finite if its columns hold NaN or infinity.
 bool all_finite(const std::vector<bf16>& scales) {
   return std::ranges::all_of(scales, [](bf16 scale) { return std::isfinite(scale.to_float()); });
@@ -98,6 +92,18 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
   return writer.append(std::as_bytes(std::span(groups)));
 }
 
+// Appends the values of a tensor of dtype kCoded in fp32, some rows at a time.
+Status append_coded(const TensorView& tensor, ShardWriter& writer) {
+  const int64_t step = std::max<int64_t>(1, kPieceElements / tensor.columns());
+  std::vector<float> values;
+  for (int64_t first = 0; first < tensor.rows(); first += step) {
+    const int64_t count = std::min(step, tensor.rows() - first);
+    in_memory(rows_of(tensor, first, count), values);
+    NMM_TRY(writer.append(std::as_bytes(std::span(values))));
+  }
+  return {};
+}
+
 // Appends a weight that is rounded already.
 Status append_stored(ShardWriter& writer, const ops::QuantizedWeight& stored) {
   NMM_TRY(writer.append(std::as_bytes(std::span(stored.values))));
@@ -114,6 +120,7 @@ Status append_tensor(const TensorSource& source, ShardWriter& writer) {
     if (source.rounding) {
       return append_rounded_to(*source.rounding, writer, source.spec.name, tensor);
     }
+    if (tensor.dtype == DType::kCoded) return append_coded(tensor, writer);
     return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
   });
 }

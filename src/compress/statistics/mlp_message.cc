@@ -3,7 +3,9 @@
 namespace neuronmm::compress {
 namespace {
 
-void put_tensor(const TensorView& tensor, MessageWriter& out) {
+void put_tensor(const TensorView& any, MessageWriter& out) {
+  std::vector<float> storage;
+  const TensorView tensor = in_memory(any, storage);
   out.put(tensor.dtype);
   out.put(tensor.shape);
   const auto bytes = static_cast<size_t>(tensor.shape.empty() ? 0 : tensor.size_bytes());

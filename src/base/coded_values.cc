@@ -1,0 +1,77 @@
+#include "base/coded_values.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace neuronmm {
+namespace {
+
+constexpr int64_t kCodesAtOnce = 512;
+
+std::array<float, 256> float8_table() {
+  std::array<float, 256> table;
+  for (size_t code = 0; code < table.size(); ++code) {
+    const int exponent = static_cast<int>(code >> 3 & 15), fraction = static_cast<int>(code & 7);
+    float value = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
+                                : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+    if (exponent == 15 && fraction == 7) value = std::numeric_limits<float>::quiet_NaN();
+    table[code] = code >= 128 ? -value : value;
+  }
+  return table;
+}
+
+// The scales and zero points of one row. Asking for them costs as much as decoding a group, so
+// callers that read a row in pieces should read long ones.
+struct Grid {
+  explicit Grid(int64_t groups)
+      : scales(static_cast<size_t>(groups)), zeros(static_cast<size_t>(groups)) {}
+  std::vector<float> scales, zeros;
+};
+
+void decode(const CodedValues& values, int64_t row, int64_t first, int64_t count, const Grid& grid,
+            float* out) {
+  std::array<uint8_t, kCodesAtOnce> codes;
+  const std::span<const int32_t> group = values.group_of_column();
+  const bool floats = values.kind() == CodeKind::kFloat8;
+  for (int64_t done = 0; done < count; done += kCodesAtOnce) {
+    const int64_t piece = std::min(kCodesAtOnce, count - done);
+    values.codes(row, first + done, piece, codes.data());
+    for (int64_t i = 0; i < piece; ++i) {
+      const auto g = static_cast<size_t>(group[static_cast<size_t>(first + done + i)]);
+      const uint8_t code = codes[static_cast<size_t>(i)];
+      const float step = floats ? float8_value(code) : static_cast<float>(code) - grid.zeros[g];
+      out[done + i] = grid.scales[g] * step;
+    }
+  }
+}
+
+}  // namespace
+
+float float8_value(uint8_t code) {
+  static const std::array<float, 256> table = float8_table();
+  return table[code];
+}
+
+void CodedValues::to_floats(int64_t first, int64_t count, float* out) const {
+  Grid of_row(groups());
+  while (count > 0) {
+    const int64_t row = first / columns(), column = first % columns();
+    const int64_t piece = std::min(count, columns() - column);
+    grid(row, of_row.scales.data(), of_row.zeros.data());
+    decode(*this, row, column, piece, of_row, out);
+    first += piece;
+    out += piece;
+    count -= piece;
+  }
+}
+
+TensorView view_of(const CodedValues& values) {
+  return {DType::kCoded,
+          {values.rows(), values.columns()},
+          reinterpret_cast<const std::byte*>(&values)};
+}
+
+}  // namespace neuronmm

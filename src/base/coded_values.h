@@ -1,0 +1,55 @@
+#pragma once
+// Weights that stay in the compact form in which another program stored them. A matrix [rows,
+// columns] has a code per element and, per row and group of columns, a scale and a zero point:
+//
+//   value = scale · (code - zero)    for codes of 4 and 8 bits
+//   value = scale · float8(code)     for codes that are floats of 8 bits (E4M3, without infinities)
+//
+// Both are computed in fp32. A difference of integers below 2^9 times a scale of fp16 or bf16 has
+// at most 20 significant bits, so that fp32 holds it exactly. With scales of fp32, and with floats
+// of 8 bits, the product is rounded once.
+//
+// io/foreign_weights.h makes such matrices from the tensors of a folder. A TensorView of dtype
+// kCoded refers to one.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/tensor.h"
+
+namespace neuronmm {
+
+enum class CodeKind { kInt4, kInt8, kFloat8 };
+
+// Returns the value of a float of 8 bits: a sign, 4 bits of exponent with bias 7, and 3 bits of
+// fraction. The codes 127 and 255 are NaN (OCP 8-bit Floating Point Specification, revision 1.0,
+// section 5.2).
+float float8_value(uint8_t code);
+
+class CodedValues {
+ public:
+  virtual ~CodedValues() = default;
+
+  virtual CodeKind kind() const = 0;
+  virtual int64_t rows() const = 0;
+  virtual int64_t columns() const = 0;
+  // Returns the number of groups of a row.
+  virtual int64_t groups() const = 0;
+  // Returns the group of each column. Groups need not be ranges of columns.
+  virtual std::span<const int32_t> group_of_column() const = 0;
+  // Returns the bytes that the codes, scales and zero points take where they are stored.
+  virtual int64_t stored_bytes() const = 0;
+  // Writes the codes of columns [first, first + count) of a row.
+  virtual void codes(int64_t row, int64_t first, int64_t count, uint8_t* out) const = 0;
+  // Writes the scales and zero points of all groups of a row. Zero points of kFloat8 are 0.
+  virtual void grid(int64_t row, float* scales, float* zeros) const = 0;
+
+  // Writes the values of elements [first, first + count), counted row by row.
+  void to_floats(int64_t first, int64_t count, float* out) const;
+};
+
+// Returns the view of a matrix of coded values, which must outlive the view.
+TensorView view_of(const CodedValues& values);
+
+}  // namespace neuronmm
