@@ -18,15 +18,15 @@ struct DTypeInfo {
   int64_t size_bytes;
 };
 constexpr std::array<DTypeInfo, 10> kDTypes = {{{DType::kF64, "F64", 8},
-                                               {DType::kF32, "F32", 4},
-                                               {DType::kF16, "F16", 2},
-                                               {DType::kBF16, "BF16", 2},
-                                               {DType::kI64, "I64", 8},
-                                               {DType::kI32, "I32", 4},
-                                               {DType::kI8, "I8", 1},
-                                               {DType::kU8, "U8", 1},
-                                               {DType::kF8, "F8_E4M3", 1},
-                                               {DType::kCoded, "F32", 4}}};
+                                                {DType::kF32, "F32", 4},
+                                                {DType::kF16, "F16", 2},
+                                                {DType::kBF16, "BF16", 2},
+                                                {DType::kI64, "I64", 8},
+                                                {DType::kI32, "I32", 4},
+                                                {DType::kI8, "I8", 1},
+                                                {DType::kU8, "U8", 1},
+                                                {DType::kF8, "F8_E4M3", 1},
+                                                {DType::kCoded, "F32", 4}}};
 
 // The table is in the order of the enumeration.
 const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }

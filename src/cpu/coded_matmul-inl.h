@@ -34,18 +34,20 @@ HWY_INLINE Vector widen_codes(const uint8_t* codes, bool high) {
   } else if constexpr (kKind == CodeKind::kInt8) {
     return hn::ConvertTo(Floats(), hn::PromoteTo(ints, code));
   } else {
-    // The exponent and the fraction move to the place that fp32 has for them. The result is the
-    // value divided by 2^120, because the biases are 7 and 127.
+    // The exponent and the fraction move to the place that fp32 has for them, and 120 is added to
+    // the exponent, because the biases are 7 and 127. An exponent of 0 has no hidden bit: the
+    // number is then 2^-6 · fraction / 8, and the move gave 2^-7 · (1 + fraction / 8).
     const hn::Rebind<uint32_t, Floats> words;
     const auto word = hn::PromoteTo(words, code);
     const auto magnitude = hn::And(word, hn::Set(words, 0x7Fu));
+    const auto moved =
+        hn::BitCast(Floats(), hn::Add(hn::ShiftLeft<20>(magnitude), hn::Set(words, 120u << 23)));
+    const auto small = hn::Sub(hn::Add(moved, moved), hn::Set(Floats(), 0x1p-6f));
+    const auto is_small = hn::RebindMask(Floats(), hn::Lt(magnitude, hn::Set(words, 8u)));
+    const auto is_nan = hn::RebindMask(Floats(), hn::Eq(magnitude, hn::Set(words, 0x7Fu)));
+    const auto value = hn::IfThenElse(is_small, small, moved);
     const auto sign = hn::ShiftLeft<24>(hn::And(word, hn::Set(words, 0x80u)));
-    const auto value =
-        hn::Mul(hn::BitCast(Floats(), hn::ShiftLeft<20>(magnitude)), hn::Set(Floats(), 0x1p120f));
-    const auto nan =
-        hn::Eq(hn::BitCast(Floats(), magnitude), hn::BitCast(Floats(), hn::Set(words, 0x7Fu)));
-    const auto with_nan = hn::IfThenElse(nan, hn::NaN(Floats()), value);
-    return hn::Or(with_nan, hn::BitCast(Floats(), sign));
+    return hn::Or(hn::IfThenElse(is_nan, hn::NaN(Floats()), value), hn::BitCast(Floats(), sign));
   }
 }
 

@@ -30,10 +30,10 @@
 //         high ones.
 //
 // Coded weights (base/coded_values.h) are expanded to fp32 (coded_matmul-inl.h) and take the packed
-// activations of fp32. int4 and int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and take the same packed
-// activations. Their rows k are padded to a multiple of 8. BF16 checkpoints stay bf16, and
-// quantized ones keep their bits. Scales are rounded to bf16, which is what `quantize` writes.
-// Every other dtype becomes fp32.
+// activations of fp32. int4 and int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and
+// take the same packed activations. Their rows k are padded to a multiple of 8. BF16 checkpoints
+// stay bf16, and quantized ones keep their bits. Scales are rounded to bf16, which is what
+// `quantize` writes. Every other dtype becomes fp32.
 
 #include <cstdint>
 #include <span>

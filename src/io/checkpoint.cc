@@ -7,7 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/notices.h"
 #include "io/folder_writer.h"
+#include "io/foreign_weights.h"
 #include "io/json_file.h"
 #include "io/mistaken_files.h"
 #include "io/quantization.h"
@@ -122,6 +124,12 @@ bool is_of_decoder(std::string_view tensor) {
 }
 
 Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
+  NMM_ASSIGN(Checkpoint checkpoint, open_files(folder));
+  NMM_TRY(checkpoint.decode_foreign_weights());
+  return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::open_files(const fs::path& folder) {
   NMM_TRY(require_folder(folder));
   NMM_TRY(refuse_adapter(folder));
   Checkpoint checkpoint;
@@ -184,6 +192,22 @@ Status Checkpoint::add_file(const std::string& name) {
   }
   files_.emplace(name, std::move(file));
   return {};
+}
+
+Status Checkpoint::decode_foreign_weights() {
+  NMM_ASSIGN(const auto quantization,
+             read_foreign_quantization(folder_, has_foreign_tensors(tensors_)));
+  if (!quantization) return {};
+  NMM_ASSIGN(ForeignWeights weights, decode_foreign(*quantization, folder_, tensors_));
+  if (weights.matrices.empty()) return {};
+  notify(fmt::format("{}: {}", folder_.string(), weights.text));
+  foreign_ = std::make_shared<const ForeignWeights>(std::move(weights));
+  return {};
+}
+
+const std::string& Checkpoint::foreign_text() const {
+  static const std::string none;
+  return foreign_ == nullptr ? none : foreign_->text;
 }
 
 Result<TensorView> Checkpoint::require(const std::string& name, const Shape& shape) const {

@@ -25,7 +25,10 @@ std::optional<int64_t> layer_of(std::string_view tensor);
 // LM head. Other tensors belong to parts that are not run, such as a vision tower.
 bool is_of_decoder(std::string_view tensor);
 
-// The tensors as views of memory-mapped files.
+struct ForeignWeights;
+
+// The tensors as views of memory-mapped files. Weights that another program has rounded
+// (foreign_weights.h) have the dtype kCoded and the name that they would have as floats.
 class Checkpoint {
  public:
   // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter. A missing
@@ -57,15 +60,20 @@ class Checkpoint {
   void tie(const std::string& table, const std::string& other, bool values_of_other);
   // Returns whether tie() was called.
   bool tied() const { return tied_; }
+  // Says what another program has rounded, and how much memory it takes. Empty for other folders.
+  const std::string& foreign_text() const;
   // Releases the memory of all tensors that were read. Reading one again loads it again.
   void release_pages() const;
 
  private:
+  static Result<Checkpoint> open_files(const std::filesystem::path& folder);
   Status add_file(const std::string& name);
+  Status decode_foreign_weights();
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
   std::shared_ptr<const MappedFile> zeros_;
+  std::shared_ptr<const ForeignWeights> foreign_;
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;

@@ -144,8 +144,12 @@ Status refuse_other_weights(const Checkpoint& checkpoint) {
   constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
       {".lora_A.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
       {".lora_A.default.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
-      {".qweight", "weights of GPTQ or AWQ; use the original model with float weights"},
-      {".weight_packed", "weights of compressed-tensors; use the original model"},
+      {".qweight",
+       "weights of GPTQ or AWQ, but no quantization_config in config.json; download the folder "
+       "again, or use the original model with float weights"},
+      {".weight_packed",
+       "weights of compressed-tensors, but no quantization_config in config.json; download the "
+       "folder again, or use the original model"},
       {".weight_scale_inv", "weights of 8-bit floats; use the original model or dequantize it"},
       {".SCB", "weights of bitsandbytes; use the original model with float weights"}};
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -198,10 +202,15 @@ Result<ModelFolder> open_model(const fs::path& folder) {
 Result<std::string> config_text(const Checkpoint& checkpoint) {
   const fs::path path = checkpoint.folder() / "config.json";
   NMM_ASSIGN(std::string text, read_public_config(path));
-  if (!checkpoint.tied()) return text;
+  const bool foreign = !checkpoint.foreign_text().empty();
+  if (!checkpoint.tied() && !foreign) return text;
   NMM_TRY(parse_json_object(text, path.string()));
   auto document = nlohmann::ordered_json::parse(text);
-  document["tie_word_embeddings"] = true;
+  if (checkpoint.tied()) document["tie_word_embeddings"] = true;
+  if (foreign) {
+    document.erase("quantization_config");
+    document.erase("compression_config");
+  }
   return document.dump(kConfigIndent) + "\n";
 }
 
