@@ -1,5 +1,6 @@
 #include "io/foreign_matrix.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -14,6 +15,38 @@ uint32_t word_at(const TensorView& words, int64_t index) {
   uint32_t word = 0;
   std::memcpy(&word, words.data + index * static_cast<int64_t>(sizeof word), sizeof word);
   return word;
+}
+
+// Reads fields [first, first + count) of a row of codes whose neighbours share words. The row
+// begins with word first_word, and word_step is from one of its words to the next.
+void unpack_words(const FieldTable& table, int64_t first_word, int64_t word_step, int64_t first,
+                  int64_t count, uint8_t* out) {
+  const int64_t per_word = kWordBits / table.bits;
+  const uint32_t mask = (uint32_t{1} << table.bits) - 1;
+  for (int64_t i = 0; i < count;) {
+    const int64_t place = (first + i) % per_word;
+    const int64_t fields = std::min(count - i, per_word - place);
+    uint32_t word =
+        word_at(table.words, first_word + (first + i) / per_word * word_step) + table.added;
+    word >>= table.bits * place;
+    for (int64_t field = 0; field < fields; ++field, word >>= table.bits) {
+      *out++ = static_cast<uint8_t>(word & mask);
+    }
+    i += fields;
+  }
+}
+
+// Reads one field of each of neighbouring rows of words.
+void unpack_column(const FieldTable& table, int64_t column, int64_t first, int64_t count,
+                   uint8_t* out) {
+  const int64_t width = table.words.columns(), per_word = kWordBits / table.bits;
+  const auto place = static_cast<size_t>(column % per_word);
+  const int shift = table.bits * (table.interleaved ? kPlaces[place] : static_cast<int>(place));
+  const uint32_t mask = (uint32_t{1} << table.bits) - 1;
+  int64_t index = first * width + column / per_word;
+  for (int64_t i = 0; i < count; ++i, index += width) {
+    out[i] = static_cast<uint8_t>((word_at(table.words, index) + table.added) >> shift & mask);
+  }
 }
 
 }  // namespace
@@ -39,14 +72,19 @@ float ScaleTable::at(int64_t row, int64_t group) const {
 }
 
 void ForeignMatrix::codes(int64_t row, int64_t first, int64_t count, uint8_t* out) const {
-  if (code_table.packed == FieldTable::Packed::kBytes) {
-    const auto* const from = reinterpret_cast<const uint8_t*>(code_table.words.data) +
-                             row * code_table.words.columns() + first;
-    for (int64_t i = 0; i < count; ++i) out[i] = from[i] ^ code_table.flipped;
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = codes_transposed ? code_table.at(first + i, row) : code_table.at(row, first + i);
+  const int64_t width = code_table.words.columns();
+  switch (code_table.packed) {
+    case FieldTable::Packed::kBytes: {
+      const auto* const from =
+          reinterpret_cast<const uint8_t*>(code_table.words.data) + row * width + first;
+      for (int64_t i = 0; i < count; ++i) out[i] = from[i] ^ code_table.flipped;
+      return;
+    }
+    case FieldTable::Packed::kAlongRows:  // of a transposed table
+      return unpack_words(code_table, row, width, first, count, out);
+    case FieldTable::Packed::kAlongColumns:
+      if (codes_transposed) return unpack_column(code_table, row, first, count, out);
+      return unpack_words(code_table, row * width, 1, first, count, out);
   }
 }
 

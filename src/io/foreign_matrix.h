@@ -36,8 +36,8 @@ struct ScaleTable {
 };
 
 struct ForeignMatrix : CodedValues {
-  // Tables are [columns, rows] and [groups, rows] if `transposed` is set, as in GPTQ, and otherwise
-  // [rows, columns] and [rows, groups].
+  // Tables are [columns, rows] and [groups, rows] if they are transposed, as in GPTQ, and otherwise
+  // [rows, columns] and [rows, groups]. Codes that are packed along rows are always transposed.
   bool codes_transposed = false, zeros_transposed = false;
   CodeKind code_kind = CodeKind::kInt4;
   int64_t row_count = 0, group_count = 0;

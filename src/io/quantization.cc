@@ -135,6 +135,12 @@ Result<std::optional<Quantization>> read_quantization(const JsonFields& config_f
     NMM_TRY(parse_foreign_quantization(*older));
   }
   NMM_ASSIGN(const auto current, find_object(config_fields, kQuantizationKey));
+  if (current && older && !is_own_entry(*older)) {
+    return fail(
+        "{}: expected \"{}\" or \"{}\", found both; remove the one that does not belong to "
+        "the weights",
+        config_fields.source(), kQuantizationKey, kOlderKey);
+  }
   if (current) {
     NMM_ASSIGN(found, read_formats(*current));
   }
