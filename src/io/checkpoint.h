@@ -1,6 +1,7 @@
 #pragma once
 // All tensors of a model folder by name. The folder holds model.safetensors, or the shards that
-// model.safetensors.index.json lists. Every command that reads weights uses it.
+// model.safetensors.index.json lists, or it is a GGUF file (mounted_model.h). Every command that
+// reads weights uses it.
 
 #include <filesystem>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "base/result.h"
 #include "io/mapped_file.h"
+#include "io/mounted_model.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
@@ -30,7 +32,7 @@ class Checkpoint {
  public:
   // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter. A missing
   // shard with tensors of the decoder and a tensor that occurs twice are errors, too. The index may
-  // list tensors that no shard has.
+  // list tensors that no shard has. Tensors of a GGUF file may have the dtype kForeign.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
   // Makes tensors of zeros that share memory and take none of their own, for backends that only
@@ -59,12 +61,17 @@ class Checkpoint {
   bool tied() const { return tied_; }
   // Releases the memory of all tensors that were read. Reading one again loads it again.
   void release_pages() const;
+  // Passes on the notice of MountedModel::conversion(), if there is one (base/notices.h).
+  void notify_conversion() const;
+  // Returns whether the tensors are those of a GGUF file.
+  bool mounted() const { return mounted_ != nullptr; }
 
  private:
   Status add_file(const std::string& name);
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
+  std::shared_ptr<const MountedModel> mounted_;
   std::shared_ptr<const MappedFile> zeros_;
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;

@@ -13,7 +13,7 @@ std::string weights_checksum(const Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     const std::string_view bytes(reinterpret_cast<const char*>(tensor.data),
                                  static_cast<size_t>(tensor.size_bytes()));
-    all += fmt::format("{} {} {} {}\n", name, dtype_name(tensor.dtype), shape_string(tensor.shape),
+    all += fmt::format("{} {} {} {}\n", name, type_name(tensor), shape_string(tensor.shape),
                        checksum(bytes));
     checkpoint.release_pages();
   }

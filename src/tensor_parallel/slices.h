@@ -34,8 +34,10 @@ class ColumnCopies {
  private:
   TensorView copy(const TensorView& matrix, int64_t row_bytes, int64_t first_byte, int64_t bytes,
                   int64_t columns);
+  ops::WeightView foreign_columns(const TensorView& matrix, const Share& columns);
 
   std::list<std::vector<std::byte>> storage_;
+  std::list<ops::QuantizedWeight> rounded_;
 };
 
 }  // namespace neuronmm::tensor_parallel
