@@ -126,16 +126,15 @@ void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint)
     // The debug format escapes control characters in a hostile name. Its quotes are removed.
     const std::string quoted = fmt::format("{:?}", name);
     writer.print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
-                 dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
+                 type_name(tensor), shape_string(tensor.shape), tensor.size_bytes());
   }
 }
 
 Json tensors_json(const io::Checkpoint& checkpoint) {
   Json tensors = Json::object();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    tensors[name] = {{"dtype", dtype_name(tensor.dtype)},
-                     {"shape", tensor.shape},
-                     {"bytes", tensor.size_bytes()}};
+    tensors[name] = {
+        {"dtype", type_name(tensor)}, {"shape", tensor.shape}, {"bytes", tensor.size_bytes()}};
   }
   return tensors;
 }

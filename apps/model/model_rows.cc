@@ -100,7 +100,7 @@ int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpo
 std::string dtypes_of(const io::Checkpoint& checkpoint) {
   std::vector<std::string_view> names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const std::string_view dtype = dtype_name(tensor.dtype);
+    const std::string_view dtype = type_name(tensor);
     if (std::ranges::find(names, dtype) == names.end()) names.push_back(dtype);
   }
   return fmt::format("{}", fmt::join(names, ", "));

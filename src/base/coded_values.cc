@@ -55,8 +55,36 @@ float float8_value(uint8_t code) {
   return table[code];
 }
 
-void CodedValues::to_floats(int64_t first, int64_t count, float* out) const {
+int64_t CodedValues::row_bytes() const {
+  return std::max<int64_t>(1, stored_bytes() / std::max<int64_t>(1, rows()));
+}
+
+TensorView CodedValues::view(int64_t first, int64_t count) const {
+  const auto* const base = reinterpret_cast<const std::byte*>(this);
+  return {DType::kForeign, {count, columns()}, base + first * row_bytes(), this};
+}
+
+int64_t CodedValues::first_row(const TensorView& view) const {
+  return (view.data - reinterpret_cast<const std::byte*>(this)) / row_bytes();
+}
+
+std::string_view CodedValues::name() const {
+  switch (kind()) {
+    case CodeKind::kInt4:
+      return "4 bits";
+    case CodeKind::kInt8:
+      return "8 bits";
+    case CodeKind::kFloat8:
+      return "F8_E4M3";
+  }
+  return {};
+}
+
+int64_t CodedValues::size_bytes(const Shape& shape) const { return shape.at(0) * row_bytes(); }
+
+void CodedValues::read(const TensorView& view, int64_t first, int64_t count, float* out) const {
   Grid of_row(groups());
+  first += first_row(view) * columns();
   while (count > 0) {
     const int64_t row = first / columns(), column = first % columns();
     const int64_t piece = std::min(count, columns() - column);
@@ -66,12 +94,6 @@ void CodedValues::to_floats(int64_t first, int64_t count, float* out) const {
     out += piece;
     count -= piece;
   }
-}
-
-TensorView view_of(const CodedValues& values) {
-  return {DType::kCoded,
-          {values.rows(), values.columns()},
-          reinterpret_cast<const std::byte*>(&values)};
 }
 
 }  // namespace neuronmm

@@ -10,11 +10,12 @@
 // of 8 bits, the product is rounded once.
 //
 // io/foreign_weights.h makes such matrices from the tensors of a folder. A TensorView of dtype
-// kCoded refers to one.
+// kForeign refers to one, or to some of its rows.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/tensor.h"
 
@@ -27,10 +28,8 @@ enum class CodeKind { kInt4, kInt8, kFloat8 };
 // section 5.2).
 float float8_value(uint8_t code);
 
-class CodedValues {
+class CodedValues : public ForeignFormat {
  public:
-  virtual ~CodedValues() = default;
-
   virtual CodeKind kind() const = 0;
   virtual int64_t rows() const = 0;
   virtual int64_t columns() const = 0;
@@ -45,11 +44,28 @@ class CodedValues {
   // Writes the scales and zero points of all groups of a row. Zero points of kFloat8 are 0.
   virtual void grid(int64_t row, float* scales, float* zeros) const = 0;
 
-  // Writes the values of elements [first, first + count), counted row by row.
-  void to_floats(int64_t first, int64_t count, float* out) const;
+  // Returns a view of the matrix or of some of its rows. The matrix must outlive the view. The
+  // bytes of a view are nowhere in memory: its `data` only tells which row is the first, in steps
+  // of the mean number of bytes that a row takes.
+  TensorView view() const { return view(0, rows()); }
+  TensorView view(int64_t first, int64_t count) const;
+  // Returns the row of the matrix that is the first one of a view.
+  int64_t first_row(const TensorView& view) const;
+
+  std::string_view name() const override;
+  int64_t size_bytes(const Shape& shape) const override;
+  void read(const TensorView& view, int64_t first, int64_t count, float* out) const override;
+  // Backends that have no kernels for codes keep fp32, which is exact.
+  LowBitFormat packed_format() const override { return {.bits = 32}; }
+  const CodedValues* coded() const override { return this; }
+
+ private:
+  int64_t row_bytes() const;
 };
 
-// Returns the view of a matrix of coded values, which must outlive the view.
-TensorView view_of(const CodedValues& values);
+// Returns the coded values that a tensor is a view of, or null.
+inline const CodedValues* coded_values(const TensorView& tensor) {
+  return tensor.foreign == nullptr ? nullptr : tensor.foreign->coded();
+}
 
 }  // namespace neuronmm

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/coded_values.h"
 #include "base/float16.h"
 
 namespace neuronmm {
@@ -17,19 +16,21 @@ struct DTypeInfo {
   std::string_view name;
   int64_t size_bytes;
 };
-constexpr std::array<DTypeInfo, 10> kDTypes = {{{DType::kF64, "F64", 8},
-                                                {DType::kF32, "F32", 4},
-                                                {DType::kF16, "F16", 2},
-                                                {DType::kBF16, "BF16", 2},
-                                                {DType::kI64, "I64", 8},
-                                                {DType::kI32, "I32", 4},
-                                                {DType::kI8, "I8", 1},
-                                                {DType::kU8, "U8", 1},
-                                                {DType::kF8, "F8_E4M3", 1},
-                                                {DType::kCoded, "F32", 4}}};
+constexpr std::array<DTypeInfo, 9> kDTypes = {{{DType::kF64, "F64", 8},
+                                               {DType::kF32, "F32", 4},
+                                               {DType::kF16, "F16", 2},
+                                               {DType::kBF16, "BF16", 2},
+                                               {DType::kI64, "I64", 8},
+                                               {DType::kI32, "I32", 4},
+                                               {DType::kI8, "I8", 1},
+                                               {DType::kU8, "U8", 1},
+                                               {DType::kF8, "F8_E4M3", 1}}};
 
-// The table is in the order of the enumeration.
-const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
+// The table is in the order of the enumeration, without kForeign.
+const DTypeInfo& info(DType dtype) {
+  NMM_CHECK(dtype != DType::kForeign);
+  return kDTypes[static_cast<size_t>(dtype)];
+}
 
 // Narrows to fp32 by rounding to odd: if anything is cut off, the last bit is set. Rounding the
 // result again to 16 bits then gives the value nearest to the fp64 one (Boldo and Melquiond 2008).
@@ -71,7 +72,6 @@ void with_float_format(DType dtype, Visitor visit) {
     case DType::kF64:
       return visit(F64{});
     case DType::kF32:
-    case DType::kCoded:
       return visit(F32{});
     case DType::kF16:
       return visit(F16{});
@@ -82,19 +82,8 @@ void with_float_format(DType dtype, Visitor visit) {
   }
 }
 
-void decode(const TensorView& tensor, int64_t first, int64_t count, float* out) {
-  const int64_t skipped = tensor.first_coded_row * tensor.coded()->columns();
-  tensor.coded()->to_floats(skipped + first, count, out);
-}
-void decode(const TensorView& tensor, int64_t first, int64_t count, double* out) {
-  std::vector<float> values(static_cast<size_t>(count));
-  decode(tensor, first, count, values.data());
-  std::ranges::copy(values, out);
-}
-
 template <typename Out>
 void convert(const TensorView& tensor, int64_t first, int64_t count, Out* out) {
-  if (tensor.dtype == DType::kCoded) return decode(tensor, first, count, out);
   with_float_format(tensor.dtype, [&](auto format) {
     using Format = decltype(format);
     using Bits = typename Format::Bits;
@@ -125,7 +114,9 @@ void append(DType dtype, const In* values, int64_t count, std::vector<std::byte>
 }  // namespace
 
 int64_t dtype_size_bytes(DType dtype) { return info(dtype).size_bytes; }
-std::string_view dtype_name(DType dtype) { return info(dtype).name; }
+std::string_view dtype_name(DType dtype) {
+  return dtype == DType::kForeign ? "a foreign format" : info(dtype).name;
+}
 
 Result<DType> parse_dtype(std::string_view name) {
   for (const DTypeInfo& entry : kDTypes) {
@@ -136,10 +127,8 @@ Result<DType> parse_dtype(std::string_view name) {
 
 bool is_float(DType dtype) {
   return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
-         dtype == DType::kBF16 || dtype == DType::kCoded;
+         dtype == DType::kBF16 || dtype == DType::kForeign;
 }
-
-DType replacing_dtype(DType dtype) { return dtype == DType::kCoded ? DType::kBF16 : dtype; }
 
 std::string shape_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
@@ -149,38 +138,37 @@ int64_t TensorView::size() const {
   return product;
 }
 
-// A view without data describes what will be written, which is fp32 in place of codes.
 int64_t TensorView::size_bytes() const {
-  const CodedValues* const codes = coded();
-  if (codes == nullptr || shape.size() != 2 || codes->rows() == 0) {
-    return size() * dtype_size_bytes(dtype);
-  }
-  return codes->stored_bytes() * rows() / codes->rows();
+  return foreign != nullptr ? foreign->size_bytes(shape) : size() * dtype_size_bytes(dtype);
 }
 
-TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
-  TensorView rows = matrix;
-  rows.shape = {count, matrix.columns()};
-  if (matrix.dtype == DType::kCoded) {
-    rows.first_coded_row += first;
-  } else {
-    rows.data += first * matrix.columns() * dtype_size_bytes(matrix.dtype);
-  }
-  return rows;
-}
-
-TensorView in_memory(const TensorView& tensor, std::vector<float>& storage) {
-  if (tensor.dtype != DType::kCoded) return tensor;
-  storage.resize(static_cast<size_t>(tensor.size()));
-  to_floats(tensor, 0, tensor.size(), storage.data());
-  return {DType::kF32, tensor.shape, reinterpret_cast<const std::byte*>(storage.data())};
+std::string_view type_name(const TensorView& tensor) {
+  return tensor.foreign != nullptr ? tensor.foreign->name() : dtype_name(tensor.dtype);
 }
 
 void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* out) {
+  if (tensor.foreign != nullptr) return tensor.foreign->read(tensor, first, count, out);
   convert(tensor, first, count, out);
 }
 void to_doubles(const TensorView& tensor, int64_t first, int64_t count, double* out) {
-  convert(tensor, first, count, out);
+  if (tensor.foreign == nullptr) return convert(tensor, first, count, out);
+  std::vector<float> floats(static_cast<size_t>(count));
+  tensor.foreign->read(tensor, first, count, floats.data());
+  std::copy(floats.begin(), floats.end(), out);
+}
+
+TensorView without_foreign(const TensorView& tensor, DType dtype, std::vector<std::byte>& storage) {
+  if (tensor.foreign == nullptr) return tensor;
+  // Rows are read one by one, so that only the result takes memory.
+  const int64_t columns = tensor.shape.back(), rows = tensor.size() / columns;
+  storage.clear();
+  storage.reserve(static_cast<size_t>(tensor.size() * dtype_size_bytes(dtype)));
+  std::vector<float> row(static_cast<size_t>(columns));
+  for (int64_t i = 0; i < rows; ++i) {
+    to_floats(tensor, i * columns, columns, row.data());
+    append_rounded(dtype, row.data(), columns, storage);
+  }
+  return {dtype, tensor.shape, storage.data()};
 }
 // fp32 values are widened first, which is exact, so that both overloads round in the same code.
 void append_rounded(DType dtype, const float* values, int64_t count, std::vector<std::byte>& out) {

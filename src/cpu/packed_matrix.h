@@ -33,7 +33,8 @@
 // activations of fp32. int4 and int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and
 // take the same packed activations. Their rows k are padded to a multiple of 8. BF16 checkpoints
 // stay bf16, and quantized ones keep their bits. Scales are rounded to bf16, which is what
-// `quantize` writes. Every other dtype becomes fp32.
+// `quantize` writes. Other foreign formats become the nearest of ours, or fp32 (ForeignWeights).
+// Every other dtype becomes fp32.
 
 #include <cstdint>
 #include <span>
@@ -41,6 +42,7 @@
 
 #include "base/coded_values.h"
 #include "base/memory_domains.h"
+#include "cpu/backend.h"
 #include "cpu/buffer.h"
 #include "cpu/packed_rows.h"
 #include "ops/weights.h"
@@ -83,7 +85,9 @@ inline constexpr LowBitLayout kLayoutOfInt6 = {0, 3 * kHalfPanel};
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  explicit PackedMatrix(const ops::WeightView& w_t);  // w_t is [N, K], as checkpoints hold it
+  // w_t is [N, K], as checkpoints hold it.
+  explicit PackedMatrix(const ops::WeightView& w_t,
+                        ForeignWeights foreign = ForeignWeights::kNearest);
 
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
@@ -107,13 +111,17 @@ class PackedMatrix {
   int64_t words_before(int64_t k) const;
 
  private:
-  void allocate(int64_t padding_words);
-  void pack_bf16(const TensorView& w_t);
-  void pack_fp32(const TensorView& w_t);
-  void pack_int8(const ops::WeightView& w_t);
-  void pack_low_bit(const ops::WeightView& w_t);
+  void allocate();
+  // Pack rows of a weight, which become columns of W from `first`, a multiple of kPanel, on.
+  void pack(const ops::WeightView& rows, int64_t first);
+  void pack_bf16(const TensorView& rows, int64_t first);
+  void pack_fp32(const TensorView& rows, int64_t first);
+  void pack_int8(const ops::WeightView& rows, int64_t first);
+  void pack_low_bit(const ops::WeightView& rows, int64_t first);
+  void pack_foreign(const TensorView& w_t, const LowBitFormat& format);
   void pack_coded(const TensorView& w_t);
   void pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row);
+  uint32_t* panel_at(int64_t i) { return words_.data() + i * panel_words(); }
   void copy_to_domains();
   const Buffer<uint32_t>& words() const {
     const auto copy = static_cast<size_t>(thread_domain()) - 1;  // huge in the first domain

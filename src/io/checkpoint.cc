@@ -134,6 +134,12 @@ Result<Checkpoint> Checkpoint::open_files(const fs::path& folder) {
   NMM_TRY(refuse_adapter(folder));
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
+  NMM_ASSIGN(checkpoint.mounted_, mounted_model(folder));
+  if (checkpoint.mounted_ != nullptr) {
+    NMM_TRY(checkpoint.mounted_->weights());
+    checkpoint.tensors_ = checkpoint.mounted_->tensors();
+    return checkpoint;
+  }
   // As in transformers, this file takes precedence.
   if (is_present(folder / kSingleFileName)) {
     NMM_TRY(checkpoint.add_file(kSingleFileName));
@@ -257,8 +263,14 @@ void Checkpoint::tie(const std::string& table, const std::string& other, bool va
   tied_ = true;
 }
 
+void Checkpoint::notify_conversion() const {
+  const std::string conversion = mounted_ != nullptr ? mounted_->conversion() : std::string();
+  if (!conversion.empty()) notify(fmt::format("{}: {}", folder_.string(), conversion));
+}
+
 void Checkpoint::release_pages() const {
   for (const auto& [name, file] : files_) file.release_pages();
+  if (mounted_ != nullptr) mounted_->release_pages();
 }
 
 }  // namespace neuronmm::io

@@ -88,7 +88,7 @@ Result<ForeignWeights> decode_foreign(const ForeignQuantization& quantization,
     ForeignModule module(quantization, source, tensors, stem, ranges);
     NMM_ASSIGN(std::unique_ptr<const CodedValues> matrix, module.read());
     for (const std::string& name : module.used()) tensors.erase(name);
-    if (!tensors.emplace(weight, view_of(*matrix)).second) {
+    if (!tensors.emplace(weight, matrix->view()).second) {
       return fail(
           "{}: module {:?}: expected codes or floats, found both; download the folder again",
           source, stem);

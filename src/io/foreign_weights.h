@@ -52,7 +52,7 @@ struct ForeignWeights {
 // Returns whether the tensors have names under which GPTQ and AWQ store rounded weights.
 bool has_foreign_tensors(const Tensors& tensors);
 
-// Replaces the tensors of every rounded module X by X.weight, whose dtype is kCoded. Tensors that
+// Replaces the tensors of every rounded module X by X.weight, whose dtype is kForeign. Tensors that
 // belong to rounded activations, keys or values are removed. Fails if tensors are missing or
 // contradict each other or the config, if a group is out of range, and if a scale is not finite.
 Result<ForeignWeights> decode_foreign(const ForeignQuantization& quantization,

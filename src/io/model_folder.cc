@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/coded_values.h"
 #include "base/notices.h"
 #include "base/parallel.h"
 #include "io/file_identity.h"
@@ -26,12 +27,19 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHead = "lm_head.weight";
 
+// Returns the dtype whose rounding errors the values of a table have. Blocks of few bits are exact
+// floats.
+DType values_dtype(const TensorView& table) {
+  if (table.foreign == nullptr) return table.dtype;
+  return table.foreign->name() == "F16" ? DType::kF16 : DType::kF32;
+}
+
 TableRows rows_of(const std::string& name, const TensorView& table) {
   return {name,
           [&table](int64_t row, float* out) {
             to_floats(table, row * table.columns(), table.columns(), out);
           },
-          table.dtype};
+          values_dtype(table)};
 }
 
 // Returns whether the tensor is a table of floats that the config describes.
@@ -44,9 +52,8 @@ bool is_table(const Checkpoint& checkpoint, const std::string& name, const Model
 // Returns whether both tables have the same bytes. That is ten times as fast as comparing numbers,
 // and needs no search for grids.
 bool same_bytes(const TensorView& a, const TensorView& b) {
-  if (a.dtype != b.dtype || a.dtype == DType::kCoded || a.size_bytes() != b.size_bytes()) {
-    return false;
-  }
+  if (coded_values(a) != nullptr || coded_values(b) != nullptr) return false;
+  if (type_name(a) != type_name(b) || a.size_bytes() != b.size_bytes()) return false;
   const int64_t row_bytes = a.size_bytes() / a.rows();
   std::atomic<bool> same = true;
   parallel_ranges(a.rows(), [&](int64_t begin, int64_t end) {
@@ -191,12 +198,18 @@ void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
   config.tie_word_embeddings = true;
 }
 
-Result<ModelFolder> open_model(const fs::path& folder) {
+Result<ModelFolder> open_model_to_run(const fs::path& folder) {
   NMM_ASSIGN(auto config, ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(auto checkpoint, Checkpoint::open(folder));
   NMM_TRY(check_agreement(config, checkpoint));
-  tie_twins(config, checkpoint);
+  if (!checkpoint.mounted()) tie_twins(config, checkpoint);
   return ModelFolder{std::move(config), std::move(checkpoint)};
+}
+
+Result<ModelFolder> open_model(const fs::path& folder) {
+  NMM_ASSIGN(ModelFolder model, open_model_to_run(folder));
+  tie_twins(model.config, model.checkpoint);
+  return model;
 }
 
 Result<std::string> config_text(const Checkpoint& checkpoint) {

@@ -28,8 +28,7 @@ ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns);
 // Copies columns of weights and owns the copies.
 class ColumnCopies {
  public:
-  // Returns a view of a copy of some columns, or of the columns themselves if the dtype is kCoded.
-  // For a rounded weight, columns.first must be a
+  // Returns a view of a copy of some columns. For a rounded weight, columns.first must be a
   // multiple of ops::kQuantGroup, and columns.end() must be a multiple, too, or the end of the
   // rows.
   ops::WeightView columns_of(const ops::WeightView& weight, const Share& columns);
@@ -37,8 +36,10 @@ class ColumnCopies {
  private:
   TensorView copy(const TensorView& matrix, int64_t row_bytes, int64_t first_byte, int64_t bytes,
                   int64_t columns);
+  ops::WeightView foreign_columns(const TensorView& matrix, const Share& columns);
 
   std::list<std::vector<std::byte>> storage_;
+  std::list<ops::QuantizedWeight> rounded_;
   std::list<std::unique_ptr<CodedValues>> coded_;
 };
 

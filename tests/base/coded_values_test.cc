@@ -1,8 +1,7 @@
-// Tests values that are computed from codes: floats of 8 bits, rows, pieces, and copies in fp32.
+// Tests values that are computed from codes: floats of 8 bits, pieces, and views of rows.
 
 #include "base/coded_values.h"
 
-#include <bit>
 #include <cmath>
 #include <random>
 
@@ -37,7 +36,7 @@ TEST(CodedValues, PiecesHaveTheValuesOfTheFormula) {
   std::mt19937_64 random(kSeedOfCodes);
   for (const CodeKind kind : {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kFloat8}) {
     const DrawnCodes codes(kind, 9, 700, 64, true, random);
-    const TensorView view = view_of(codes);
+    const TensorView view = codes.view();
     EXPECT_TRUE(is_float(view.dtype));
     for (int i = 0; i < 200; ++i) {
       const auto first = static_cast<int64_t>(random() % 6300);
@@ -55,29 +54,23 @@ TEST(CodedValues, PiecesHaveTheValuesOfTheFormula) {
   }
 }
 
-TEST(CodedValues, RowsAndCopiesAreThoseOfTheMatrix) {
+TEST(CodedValues, ViewsOfRowsReadTheirRows) {
   std::mt19937_64 random(kSeedOfCodes);
   const DrawnCodes codes(CodeKind::kInt8, 12, 40, 8, false, random);
-  const TensorView rows = rows_of(rows_of(view_of(codes), 3, 8), 2, 4);
+  const TensorView rows = codes.view(5, 4);
   EXPECT_EQ(rows.shape, (Shape{4, 40}));
   EXPECT_EQ(rows.size_bytes(), 4 * 40) << "the bytes of the codes";
-  std::vector<float> storage;
-  const TensorView copy = in_memory(rows, storage);
+  EXPECT_EQ(codes.first_row(rows), 5);
+  EXPECT_EQ(coded_values(rows), &codes);
+  std::vector<std::byte> storage;
+  const TensorView copy = without_foreign(rows, DType::kF32, storage);
   EXPECT_EQ(copy.dtype, DType::kF32);
-  ASSERT_EQ(storage.size(), 160u);
+  EXPECT_EQ(coded_values(copy), nullptr);
+  std::vector<float> values(160);
+  to_floats(copy, 0, 160, values.data());
   for (int64_t i = 0; i < 160; ++i) {
-    EXPECT_EQ(storage[static_cast<size_t>(i)], codes.value(5 + i / 40, i % 40));
+    EXPECT_EQ(values[static_cast<size_t>(i)], codes.value(5 + i / 40, i % 40));
   }
-  EXPECT_EQ(in_memory(copy, storage).data, copy.data) << "no copy of what is in memory";
-}
-
-// A file that is written with the tensor's dtype has the header of fp32.
-TEST(CodedValues, TheDtypeHasTheNameAndSizeOfFp32) {
-  EXPECT_EQ(dtype_name(DType::kCoded), "F32");
-  EXPECT_EQ(parse_dtype("F32").value(), DType::kF32);
-  EXPECT_EQ((TensorView{DType::kCoded, {3, 5}}.size_bytes()), 60);
-  EXPECT_EQ(replacing_dtype(DType::kCoded), DType::kBF16);
-  EXPECT_EQ(replacing_dtype(DType::kF16), DType::kF16);
 }
 
 }  // namespace

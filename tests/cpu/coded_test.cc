@@ -46,8 +46,7 @@ class Coded : public OnEveryTarget {
                      << ", groups of " << group << ", " << permuted);
         const DrawnCodes codes(kind, n, k, group, permuted, random_);
         const OwnedTensor floats(DType::kF32, {n, k}, values_of_codes(codes));
-        const auto coded_layer =
-            backend_->make_linear({.w_t = view_of(codes), .bias = bias.view()});
+        const auto coded_layer = backend_->make_linear({.w_t = codes.view(), .bias = bias.view()});
         const auto float_layer = backend_->make_linear({.w_t = floats.view(), .bias = bias.view()});
         for (const int64_t m : rows) expect_same_bits(*coded_layer, *float_layer, m, k, n);
       }
@@ -81,7 +80,7 @@ TEST_P(Coded, MatchesFloatsInTheFusedMlp) {
       up_floats(DType::kF32, {i, h}, values_of_codes(up)),
       down_floats(DType::kF32, {h, i}, values_of_codes(down));
   const auto coded =
-      backend_->make_mlp({{.w_t = view_of(gate)}, {.w_t = view_of(up)}, {.w_t = view_of(down)}});
+      backend_->make_mlp({{.w_t = gate.view()}, {.w_t = up.view()}, {.w_t = down.view()}});
   const auto floats = backend_->make_mlp(
       {{.w_t = gate_floats.view()}, {.w_t = up_floats.view()}, {.w_t = down_floats.view()}});
   for (const int64_t m : {1, 4, 13, 40}) {
@@ -96,17 +95,17 @@ TEST_P(Coded, MatchesFloatsInTheFusedMlp) {
 
 TEST_P(Coded, MemoryIsThatOfTheCodes) {
   const DrawnCodes four(CodeKind::kInt4, 64, 256, 128, false, random_);
-  const PackedMatrix packed(view_of(four));
+  const PackedMatrix packed(four.view());
   EXPECT_EQ(packed.size_bytes(), 64 * 256 / 2 + 64 * 2 * 8);
   const DrawnCodes eight(CodeKind::kInt8, 64, 256, 256, false, random_);
-  EXPECT_EQ(PackedMatrix(view_of(eight)).size_bytes(), 64 * 256 + 64 * 8);
+  EXPECT_EQ(PackedMatrix(eight.view()).size_bytes(), 64 * 256 + 64 * 8);
 }
 
 TEST_P(Coded, NanCodesGiveNan) {
   DrawnCodes codes(CodeKind::kFloat8, 32, 4, 4, false, random_);
   codes.code(3, 2) = 127;
   codes.code(9, 1) = 255;
-  const auto layer = backend_->make_linear({.w_t = view_of(codes)});
+  const auto layer = backend_->make_linear({.w_t = codes.view()});
   const Matrix x = random_matrix(1, 4, random_);
   Matrix y(1, 32);
   layer->apply(x.view(), y.view());
@@ -119,7 +118,7 @@ TEST_P(Coded, AViewMayHaveSomeOfTheRows) {
   const std::vector<float> values = values_of_codes(codes);
   const std::vector<float> some(values.begin() + 20 * 64, values.begin() + 60 * 64);
   const OwnedTensor floats(DType::kF32, {40, 64}, some);
-  const auto coded_layer = backend_->make_linear({.w_t = rows_of(view_of(codes), 20, 40)});
+  const auto coded_layer = backend_->make_linear({.w_t = codes.view(20, 40)});
   const auto float_layer = backend_->make_linear({.w_t = floats.view()});
   expect_same_bits(*coded_layer, *float_layer, 3, 64, 40);
 }
