@@ -78,11 +78,15 @@ void print_calibration(const ReportWriter& writer,
   }
 }
 
-void print_compression(const ReportWriter& writer, const io::ModelConfig& config) {
+void print_compression(const ReportWriter& writer, const io::ModelConfig& config,
+                       const io::Checkpoint& checkpoint) {
   if (config.quantization) {
     writer.print("  {:<24}{}; a bf16 scale per row and {} columns\n", "weights",
                  io::quantization_text(*config.quantization), io::kScaleGroupSize);
     print_calibration(writer, config.quantization->calibration);
+  }
+  if (!checkpoint.foreign_text().empty()) {
+    writer.print("  {:<24}{}\n", "weights", checkpoint.foreign_text());
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
@@ -148,7 +152,7 @@ Result<int> run_inspect(const InspectOptions& options) {
   NMM_ASSIGN(const std::vector<LayerRows> layers, read_layers(checkpoint, config));
   print_config(writer, config);
   print_totals(writer, checkpoint, layers);
-  print_compression(writer, config);
+  print_compression(writer, config, checkpoint);
   print_layers(writer, layers, config);
   if (options.processes > 0) {
     NMM_TRY(print_processes(writer, checkpoint, config, options.processes));
