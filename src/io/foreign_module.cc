@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace neuronmm::io {
 namespace {
@@ -330,9 +331,9 @@ Status ForeignModule::check_scales() const {
   for (int64_t first = 0; first < scales.size(); first += std::ssize(values)) {
     const int64_t count = std::min<int64_t>(std::ssize(values), scales.size() - first);
     to_floats(scales, first, count, values.data());
-    const auto* const end = values.data() + count;
-    const auto* const bad =
-        std::find_if(values.data(), end, [](float scale) { return !std::isfinite(scale); });
+    const float* const end = values.data() + count;
+    const float* const bad = std::find_if(std::as_const(values).data(), end,
+                                          [](float scale) { return !std::isfinite(scale); });
     if (bad == end) continue;
     return fail("{}: module {:?}: expected finite scales, found {} in element {}; {}", folder_,
                 stem_, *bad, first + (bad - values.data()), kAdvice);

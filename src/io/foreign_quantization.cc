@@ -200,8 +200,8 @@ Result<std::string> method_of(const JsonFields& fields) {
     const json* value = fields.find(key);
     return value != nullptr && *value == true;
   };
-  if (is_true("load_in_8bit") || is_true("load_in_4bit")) return "bitsandbytes";
-  if (fields.find("config_groups") != nullptr) return "compressed-tensors";
+  if (is_true("load_in_8bit") || is_true("load_in_4bit")) return std::string("bitsandbytes");
+  if (fields.find("config_groups") != nullptr) return std::string("compressed-tensors");
   return fields.missing("quant_method");
 }
 

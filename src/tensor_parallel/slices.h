@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/coded_values.h"
+#include "ops/quantize.h"
 #include "ops/weights.h"
 #include "parallel/communicator.h"
 

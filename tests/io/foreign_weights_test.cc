@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <list>
 #include <random>
 
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ struct Golden {
   void put_tensor(const std::string& name, DType dtype, Shape shape, const std::vector<T>& values) {
     auto& bytes = owned.emplace_back(values.size() * sizeof(T));
     std::memcpy(bytes.data(), values.data(), bytes.size());
-    tensors[name] = {dtype, std::move(shape), bytes.data()};
+    tensors[name] = TensorView{dtype, std::move(shape), bytes.data()};
   }
   // Changes one element of a tensor of 16 or 32 bits.
   template <typename T>
@@ -72,7 +73,7 @@ std::vector<std::string> golden_names() {
 
 class ForeignGolden : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Layout, ForeignGolden, testing::ValuesIn(golden_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& golden) { return golden.param; });
 
 TEST(ForeignWeights, EveryLayoutHasAGoldenFile) { EXPECT_EQ(golden_names().size(), 18u); }
 

@@ -2,11 +2,14 @@
 // bits as those of a folder with the values in fp32, which is written from the codes by the formula
 // of base/coded_values.h.
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <random>
 
 #include <nlohmann/json.hpp>
 
+#include "base/float16.h"
 #include "io/model_folder.h"
 #include "io/safetensors_writer.h"
 #include "model/backends.h"
@@ -42,10 +45,10 @@ StoredTensor stored(const TestTensor& tensor) {
 // group.
 struct Codes {
   int64_t rows, columns, groups;
-  std::vector<uint32_t> q, zeros;  // [rows, columns], [rows, groups]
-  std::vector<f16> scales;         // [rows, groups]
-  std::vector<int32_t> group_of;   // [columns]
-  std::vector<float> values;       // [rows, columns]
+  std::vector<uint32_t> q = {}, zeros = {};  // [rows, columns], [rows, groups]
+  std::vector<f16> scales = {};              // [rows, groups]
+  std::vector<int32_t> group_of = {};        // [columns]
+  std::vector<float> values = {};            // [rows, columns]
 
   uint32_t code(int64_t n, int64_t k) const { return q[static_cast<size_t>(n * columns + k)]; }
   uint32_t zero(int64_t n, int64_t g) const { return zeros[static_cast<size_t>(n * groups + g)]; }
