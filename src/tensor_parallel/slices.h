@@ -6,6 +6,7 @@
 #include <list>
 #include <vector>
 
+#include "ops/quantize.h"
 #include "ops/weights.h"
 #include "parallel/communicator.h"
 
