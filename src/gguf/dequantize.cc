@@ -65,29 +65,35 @@ void q4_1(const std::byte* block, float* out) {
   each_nibble(block + 4, [=](int i, int q) { out[i] = d * static_cast<float>(q) + m; });
 }
 
-// Returns the fifth bits of all weights. Bit i belongs to weight i.
-uint32_t fifth_bits(const std::byte* bytes) {
-  uint32_t bits;
-  std::memcpy(&bits, bytes, sizeof(bits));
-  return bits;
-}
-int with_fifth_bit(int low, uint32_t bits, int i) {
-  return low | static_cast<int>(bits >> i & 1) << 4;
+// The fifth bits of 32 weights, whose bit i belongs to weight i, as bytes of 0 or 16. A table of
+// the eight bytes for each byte lets the loops over weights become vector instructions.
+constexpr std::array<std::array<uint8_t, 8>, 256> kFifthBits = [] {
+  std::array<std::array<uint8_t, 8>, 256> table = {};
+  for (size_t byte = 0; byte < table.size(); ++byte) {
+    for (size_t i = 0; i < 8; ++i) table[byte][i] = static_cast<uint8_t>((byte >> i & 1) << 4);
+  }
+  return table;
+}();
+std::array<uint8_t, kBlock> fifth_bits(const std::byte* bits) {
+  std::array<uint8_t, kBlock> bytes;
+  for (int i = 0; i < kBlock / 8; ++i)
+    std::memcpy(bytes.data() + 8 * i, kFifthBits[at(bits, i)].data(), 8);
+  return bytes;
 }
 
 void q5_0(const std::byte* block, float* out) {
   const float d = half_at(block);
-  const uint32_t fifth = fifth_bits(block + 2);
-  each_nibble(block + 6, [=](int i, int low) {
-    out[i] = d * static_cast<float>(with_fifth_bit(low, fifth, i) - 16);
+  const std::array<uint8_t, kBlock> fifth = fifth_bits(block + 2);
+  each_nibble(block + 6, [&](int i, int low) {
+    out[i] = d * static_cast<float>((low | fifth[static_cast<size_t>(i)]) - 16);
   });
 }
 
 void q5_1(const std::byte* block, float* out) {
   const float d = half_at(block), m = half_at(block + 2);
-  const uint32_t fifth = fifth_bits(block + 4);
-  each_nibble(block + 8, [=](int i, int low) {
-    out[i] = d * static_cast<float>(with_fifth_bit(low, fifth, i)) + m;
+  const std::array<uint8_t, kBlock> fifth = fifth_bits(block + 4);
+  each_nibble(block + 8, [&](int i, int low) {
+    out[i] = d * static_cast<float>(low | fifth[static_cast<size_t>(i)]) + m;
   });
 }
 

@@ -32,7 +32,7 @@ class MountedGguf : public io::MountedModel {
   explicit MountedGguf(io::GgufShards file) : file_(std::move(file)) {
     auto vocabulary = read_vocabulary(file_.metadata());
     if (vocabulary.ok())
-      vocabulary_ = *std::move(vocabulary);
+      vocabulary_ = std::move(vocabulary).value();
     else
       vocabulary_error_ = vocabulary.error();
     for (const fs::path& path : file_.paths()) {
@@ -83,7 +83,7 @@ class MountedGguf : public io::MountedModel {
       plan_error_ = plan.error();
       return;
     }
-    plan_ = *std::move(plan);
+    plan_ = std::move(plan).value();
     choose_formats();
     for (const WeightSource& source : plan_->weights.sources)
       tensors_.emplace(source.spec.name, view_of(source));
@@ -109,18 +109,18 @@ class MountedGguf : public io::MountedModel {
     const Shape& shape = source.spec.shape;
     const int64_t head_rows =
         source.interleaved_heads == 0 ? 0 : shape[0] / source.interleaved_heads;
-    if (shape.size() == 1) return vector_view(tensor, head_rows);
     if (head_rows == 0 && tensor.type->name == "F32")
       return {DType::kF32, shape, tensor.data.data()};
     if (head_rows == 0 && tensor.type->name == "BF16")
       return {DType::kBF16, shape, tensor.data.data()};
+    if (shape.size() == 1) return vector_view(tensor, head_rows);
     const auto packed = packed_as_.find(&tensor);
     const LowBitFormat format = packed == packed_as_.end() ? LowBitFormat() : packed->second;
     const BlockFormat& blocks = formats_.emplace_back(*tensor.type, head_rows, format);
     return {DType::kForeign, shape, tensor.data.data(), &blocks};
   }
 
-  // Vectors are small, so their values are copied in fp32 and in their final order.
+  // Other vectors are small, so their values are copied in fp32 and in their final order.
   TensorView vector_view(const io::GgufTensor& tensor, int64_t head_rows) {
     const int64_t count = tensor.columns();
     std::vector<float> stored(static_cast<size_t>(count));
@@ -145,11 +145,21 @@ class MountedGguf : public io::MountedModel {
   std::map<std::string, TensorView> tensors_;
 };
 
+std::shared_ptr<const io::MountedModel> mounted(io::GgufShards shards) {
+  return std::make_shared<MountedGguf>(std::move(shards));
+}
+
 }  // namespace
+
+Result<std::shared_ptr<const io::MountedModel>> mount_bytes(std::span<const std::byte> bytes,
+                                                            const std::string& source) {
+  NMM_ASSIGN(io::GgufShards shards, io::GgufShards::parse(bytes, source));
+  return mounted(std::move(shards));
+}
 
 Result<std::shared_ptr<const io::MountedModel>> open_mounted(const fs::path& file) {
   NMM_ASSIGN(io::GgufShards shards, io::GgufShards::open(file));
-  return std::shared_ptr<const io::MountedModel>(std::make_shared<MountedGguf>(std::move(shards)));
+  return mounted(std::move(shards));
 }
 
 }  // namespace neuronmm::gguf

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "base/result.h"
 #include "io/mounted_model.h"
@@ -16,5 +18,10 @@ namespace neuronmm::gguf {
 // it, so that a file with an unknown tokenizer can still be inspected. Programs pass it to
 // io::set_mount_opener().
 Result<std::shared_ptr<const io::MountedModel>> open_mounted(const std::filesystem::path& file);
+
+// Opens a model in memory that is not split, as fuzz/fuzz_gguf.cc does. The bytes must outlive the
+// result.
+Result<std::shared_ptr<const io::MountedModel>> mount_bytes(std::span<const std::byte> bytes,
+                                                            const std::string& source);
 
 }  // namespace neuronmm::gguf

@@ -116,7 +116,7 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
                          const TensorView& weight) {
   std::vector<bf16> scales;
   std::vector<uint8_t> groups;
-  NMM_TRY(visit_rows(weight, [&](const TensorView& rows) -> Status {
+  const Status visited = visit_rows(weight, [&](const TensorView& rows) -> Status {
     const auto piece = ops::quantize(rows, format);
     if (!all_finite(piece.scales)) {
       return fail("tensor {:?}: cannot be rounded to {} bits: it holds NaN or infinity", name,
@@ -126,7 +126,8 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
     scales.insert(scales.end(), piece.scales.begin(), piece.scales.end());
     groups.insert(groups.end(), piece.multipliers.begin(), piece.multipliers.end());
     return {};
-  }));
+  });
+  NMM_TRY(visited);
   NMM_TRY(writer.append(std::as_bytes(std::span(scales))));
   return writer.append(std::as_bytes(std::span(groups)));
 }
