@@ -162,8 +162,7 @@ Status ForeignModule::read_awq_by_rows() {
   matrix_->code_table = {codes, 4, Packed::kAlongColumns};
   matrix_->zero_table = {zeros, 4, Packed::kAlongColumns};
   matrix_->scale_table = {scales, scales.columns(), 1};
-  matrix_->group_of = ranges_.get(columns_, size);
-  return {};
+  return use_ranges(size);
 }
 
 Status ForeignModule::read_packed() {
@@ -231,8 +230,7 @@ Status ForeignModule::read_scale() {
   if (block_rows > 0 &&
       shape == Shape{ceil_div(rows, block_rows), ceil_div(columns_, block_columns)}) {
     matrix_->scale_table = {scale, second, 1, block_rows};
-    matrix_->group_of = ranges_.get(columns_, block_columns);
-    return {};
+    return use_ranges(block_columns);
   }
   if (!flat || !(first == rows || (first == 1 && second == 1))) {
     return wrong_shape(ending, fmt::format("one scale, [{}, 1] or [{}, groups]", rows, rows),
@@ -296,6 +294,16 @@ Status ForeignModule::read_ranges() {
     return fail("{}: module {:?}: expected {} columns in groups of {} ({}), found {} groups; {}",
                 folder_, stem_, columns_, size > 0 ? fmt::format("{}", size) : "equal size",
                 quantization_.source, groups, kAdvice);
+  }
+  return use_ranges(size);
+}
+
+// The groups of all columns are kept in memory, so a file must not make them many with few bytes.
+Status ForeignModule::use_ranges(int64_t size) {
+  constexpr int64_t kMostColumns = int64_t{1} << 22;  // the limit of config.json (model_config.cc)
+  if (columns_ > kMostColumns) {
+    return fail("{}: module {:?}: expected at most {} columns, found {}; {}", folder_, stem_,
+                kMostColumns, columns_, kAdvice);
   }
   matrix_->group_of = ranges_.get(columns_, size);
   return {};

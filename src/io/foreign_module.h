@@ -53,6 +53,7 @@ class ForeignModule {
   Status read_zero_words(const TensorView& zeros);
   Status read_groups(const char* index_ending);
   Status read_ranges();
+  Status use_ranges(int64_t size);
   Status read_group_index(const std::string& name, const TensorView& index);
   Status check_scales() const;
 
