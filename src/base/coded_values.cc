@@ -96,4 +96,8 @@ void CodedValues::read(const TensorView& view, int64_t first, int64_t count, flo
   }
 }
 
+int64_t CodedRows::stored_bytes() const {
+  return all_.stored_bytes() * rows() / std::max<int64_t>(1, all_.rows());
+}
+
 }  // namespace neuronmm

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/tensor.h"
 
@@ -61,6 +63,31 @@ class CodedValues : public ForeignFormat {
 
  private:
   int64_t row_bytes() const;
+};
+
+// Some rows of coded values in any order. The values must outlive them, and nothing is copied.
+class CodedRows : public CodedValues {
+ public:
+  // Row i is row order[i] of `all`.
+  CodedRows(const CodedValues& all, std::vector<int64_t> order)
+      : all_(all), order_(std::move(order)) {}
+
+  CodeKind kind() const override { return all_.kind(); }
+  int64_t rows() const override { return static_cast<int64_t>(order_.size()); }
+  int64_t columns() const override { return all_.columns(); }
+  int64_t groups() const override { return all_.groups(); }
+  std::span<const int32_t> group_of_column() const override { return all_.group_of_column(); }
+  int64_t stored_bytes() const override;
+  void codes(int64_t row, int64_t first, int64_t count, uint8_t* out) const override {
+    all_.codes(order_[static_cast<size_t>(row)], first, count, out);
+  }
+  void grid(int64_t row, float* scales, float* zeros) const override {
+    all_.grid(order_[static_cast<size_t>(row)], scales, zeros);
+  }
+
+ private:
+  const CodedValues& all_;
+  std::vector<int64_t> order_;
 };
 
 // Returns the coded values that a tensor is a view of, or null.

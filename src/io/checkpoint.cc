@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/notices.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/foreign_weights.h"
 #include "io/json_file.h"
@@ -119,13 +120,17 @@ std::optional<int64_t> layer_of(std::string_view tensor) {
 
 bool is_of_decoder(std::string_view tensor) {
   constexpr std::string_view kParts[] = {"layers.", "embed_tokens.", "norm.", "lm_head."};
-  const std::string_view name = without_prefix(tensor, kModelPrefix);
+  const std::string plain = without_part_prefix(tensor);
+  const std::string_view name = without_prefix(plain, kModelPrefix);
   return std::ranges::any_of(kParts, [&](auto part) { return name.starts_with(part); });
 }
 
 Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   NMM_ASSIGN(Checkpoint checkpoint, open_files(folder));
+  if (checkpoint.mounted()) return checkpoint;
+  // Modules are fused and named as their family does when they are decoded.
   NMM_TRY(checkpoint.decode_foreign_weights());
+  NMM_TRY(checkpoint.translate_names());
   return checkpoint;
 }
 
@@ -160,7 +165,7 @@ Result<Checkpoint> Checkpoint::open_files(const fs::path& folder) {
   // The shards decide which tensors exist. A tensor that only the index has may be one that nobody
   // needs, such as the LM head of a tied model.
   for (const auto& [tensor, file] : weight_map) {
-    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(tensor, file);
+    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(without_part_prefix(tensor), file);
   }
   return checkpoint;
 }
@@ -214,6 +219,15 @@ Status Checkpoint::decode_foreign_weights() {
 const std::string& Checkpoint::foreign_text() const {
   static const std::string none;
   return foreign_ == nullptr ? none : foreign_->text;
+}
+
+Status Checkpoint::translate_names() {
+  NamedTensors named{std::move(tensors_), {}, {}};
+  NMM_TRY(use_canonical_names(folder_, named));
+  tensors_ = std::move(named.tensors);
+  owned_ = std::move(named.owned);
+  owned_codes_ = std::move(named.owned_codes);
+  return {};
 }
 
 Result<TensorView> Checkpoint::require(const std::string& name, const Shape& shape) const {

@@ -15,9 +15,11 @@
 #include "base/coded_values.h"
 #include "base/notices.h"
 #include "base/parallel.h"
+#include "io/families/family_reader.h"
 #include "io/file_identity.h"
 #include "io/json_file.h"
 #include "io/model_files.h"
+#include "io/transformers_config.h"
 #include "io/twin_tables.h"
 
 namespace neuronmm::io {
@@ -180,6 +182,7 @@ Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint) 
 }
 
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
+  if (config.tie_by_weights) config.tie_word_embeddings = !checkpoint.has(kHead);
   if (config.tie_word_embeddings || config.quantization) return;
   const std::string table =
       checkpoint.has("embed_tokens.weight") ? "embed_tokens.weight" : "model.embed_tokens.weight";
@@ -216,15 +219,17 @@ Result<ModelFolder> open_model(const fs::path& folder) {
 Result<std::string> config_text(const Checkpoint& checkpoint) {
   const fs::path path = checkpoint.folder() / "config.json";
   NMM_ASSIGN(std::string text, read_public_config(path));
-  const bool foreign = !checkpoint.foreign_text().empty();
-  if (!checkpoint.tied() && !foreign) return text;
+  NMM_ASSIGN(text, text_of_one_family(text, path.string()));
   NMM_TRY(parse_json_object(text, path.string()));
   auto document = nlohmann::ordered_json::parse(text);
-  if (checkpoint.tied()) document["tie_word_embeddings"] = true;
-  if (foreign) {
-    document.erase("quantization_config");
-    document.erase("compression_config");
+  const bool by_weights = document.erase(kTieByWeights) > 0;
+  const bool foreign = !checkpoint.foreign_text().empty();
+  if (!checkpoint.tied() && !by_weights && !foreign) return text;
+  if (checkpoint.tied() || by_weights) {
+    document["tie_word_embeddings"] = !checkpoint.has(kHead);
   }
+  document.erase("compression_config");
+  if (foreign) document.erase("quantization_config");
   return document.dump(kConfigIndent) + "\n";
 }
 
