@@ -13,7 +13,7 @@ using Packed = FieldTable::Packed;
 
 constexpr int64_t kAwqFields = 8;  // codes of 4 bits in a word
 constexpr uint8_t kSignBit = 0x80;
-constexpr const char* kAdvice =
+constexpr const char* kDamageAdvice =
     "download the folder again, or use the original model with float weights";
 
 constexpr const char* kScales = ".scales";
@@ -293,7 +293,7 @@ Status ForeignModule::read_ranges() {
   if (size <= 0 || ceil_div(columns_, size) != groups) {
     return fail("{}: module {:?}: expected {} columns in groups of {} ({}), found {} groups; {}",
                 folder_, stem_, columns_, size > 0 ? fmt::format("{}", size) : "equal size",
-                quantization_.source, groups, kAdvice);
+                quantization_.source, groups, kDamageAdvice);
   }
   return use_ranges(size);
 }
@@ -303,7 +303,7 @@ Status ForeignModule::use_ranges(int64_t size) {
   constexpr int64_t kMostColumns = int64_t{1} << 22;  // the limit of config.json (model_config.cc)
   if (columns_ > kMostColumns) {
     return fail("{}: module {:?}: expected at most {} columns, found {}; {}", folder_, stem_,
-                kMostColumns, columns_, kAdvice);
+                kMostColumns, columns_, kDamageAdvice);
   }
   matrix_->group_of = ranges_.get(columns_, size);
   return {};
@@ -313,7 +313,7 @@ Status ForeignModule::use_ranges(int64_t size) {
 Status ForeignModule::read_group_index(const std::string& name, const TensorView& index) {
   const auto refuse = [&](const std::string& found) {
     return fail("{}: tensor {:?}: expected I32 [{}] of groups below {}, found {}; {}", folder_,
-                name, columns_, matrix_->group_count, found, kAdvice);
+                name, columns_, matrix_->group_count, found, kDamageAdvice);
   };
   if (!is_whole(index.dtype) || index.shape != Shape{columns_}) return refuse(described(index));
   if (quantization_.method == ForeignMethod::kCompressedTensors && columns_ > 0 &&
@@ -344,7 +344,7 @@ Status ForeignModule::check_scales() const {
                                           [](float scale) { return !std::isfinite(scale); });
     if (bad == end) continue;
     return fail("{}: module {:?}: expected finite scales, found {} in element {}; {}", folder_,
-                stem_, *bad, first + (bad - values.data()), kAdvice);
+                stem_, *bad, first + (bad - values.data()), kDamageAdvice);
   }
   return {};
 }
@@ -379,7 +379,7 @@ Result<TensorView> ForeignModule::need_floats(const char* ending) {
 Error ForeignModule::wrong(const char* ending, const std::string& expected,
                            const std::string& found) const {
   return fail("{}: tensor {:?} ({} in {}): expected {}, found {}; {}", folder_, stem_ + ending,
-              method_name(quantization_.method), quantization_.source, expected, found, kAdvice);
+              method_name(quantization_.method), quantization_.source, expected, found, kDamageAdvice);
 }
 
 Error ForeignModule::wrong_shape(const char* ending, const std::string& expected,

@@ -15,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kAdvice =
+constexpr const char* kRefusalAdvice =
     "use the original model with float weights, and round it with `neuronmm quantize`";
 
 Error refused(const JsonFields& fields, const std::string& key, std::string_view expected) {
-  return fail("{}; {}", fields.wrong(key, expected).message, kAdvice);
+  return fail("{}; {}", fields.wrong(key, expected).message, kRefusalAdvice);
 }
 
 std::string lower_case(std::string text) {
