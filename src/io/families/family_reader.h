@@ -36,10 +36,10 @@ class FamilyReader {
   // Returns whether a layer has a window, or RoPE.
   using OfLayer = std::function<bool(int64_t layer)>;
 
-  // `given` is the object without the defaults of the class, and `fields` are those of the object
-  // with them. All three outlive the reader.
-  FamilyReader(const nlohmann::json& given, const JsonFields& fields, ModelConfig& config)
-      : fields(fields), config(config), given_(given) {}
+  // `given` is the object without the defaults of the class, and `complete` has the fields of the
+  // object with them. `result` has the sizes already. All three outlive the reader.
+  FamilyReader(const nlohmann::json& given, const JsonFields& complete, ModelConfig& result)
+      : fields(complete), config(result), given_(given) {}
 
   const JsonFields& fields;
   ModelConfig& config;

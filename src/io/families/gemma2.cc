@@ -25,7 +25,7 @@ Status complete_gemma2(const GgufFacts& facts, nlohmann::ordered_json& config) {
   config["query_pre_attn_scalar"] = is_27b ? hidden / heads : config.at("head_dim").get<int64_t>();
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     NMM_ASSIGN(const auto cap, facts.number(key));
-    if (cap) config[key] = *cap == 0.0 ? nlohmann::ordered_json() : *cap;
+    if (cap) config[key] = *cap == 0.0 ? nlohmann::ordered_json() : nlohmann::ordered_json(*cap);
   }
   NMM_ASSIGN(const auto window, facts.integer("attention.sliding_window"));
   if (window) config["sliding_window"] = *window;
