@@ -141,11 +141,15 @@ void print_calibration(const ReportWriter& writer,
   }
 }
 
-void print_compression(const ReportWriter& writer, const io::ModelConfig& config) {
+void print_compression(const ReportWriter& writer, const io::ModelConfig& config,
+                       const io::Checkpoint& checkpoint) {
   if (config.quantization) {
     writer.print("  {:<24}{}; a bf16 scale per row and {} columns\n", "weights",
                  io::quantization_text(*config.quantization), io::kScaleGroupSize);
     print_calibration(writer, config.quantization->calibration);
+  }
+  if (!checkpoint.foreign_text().empty()) {
+    writer.print("  {:<24}{}\n", "weights", checkpoint.foreign_text());
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
@@ -189,16 +193,15 @@ void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint)
     // The debug format escapes control characters in a hostile name. Its quotes are removed.
     const std::string quoted = fmt::format("{:?}", name);
     writer.print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
-                 dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
+                 type_name(tensor), shape_string(tensor.shape), tensor.size_bytes());
   }
 }
 
 Json tensors_json(const io::Checkpoint& checkpoint) {
   Json tensors = Json::object();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    tensors[name] = {{"dtype", dtype_name(tensor.dtype)},
-                     {"shape", tensor.shape},
-                     {"bytes", tensor.size_bytes()}};
+    tensors[name] = {
+        {"dtype", type_name(tensor)}, {"shape", tensor.shape}, {"bytes", tensor.size_bytes()}};
   }
   return tensors;
 }
@@ -212,7 +215,7 @@ Result<int> run_inspect(const InspectOptions& options) {
   NMM_ASSIGN(const std::vector<LayerRows> layers, read_layers(checkpoint, config));
   print_config(writer, config);
   print_totals(writer, checkpoint, layers);
-  print_compression(writer, config);
+  print_compression(writer, config, checkpoint);
   print_layers(writer, layers, config);
   if (options.processes > 0) {
     NMM_TRY(print_processes(writer, checkpoint, config, options.processes));

@@ -23,22 +23,24 @@ constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
  public:
-  CpuBackend(const Kernels& kernels, KeysAndValues kv) : kernels_(kernels), kv_(kv) {}
+  CpuBackend(const Kernels& kernels, KeysAndValues kv, ForeignWeights foreign)
+      : kernels_(kernels), kv_(kv), foreign_(foreign) {}
 
   std::string name() const override {
     const int threads = num_threads();
     return fmt::format("cpu ({}, {} thread{})", kernels_.target, threads, threads == 1 ? "" : "s");
   }
 
+  bool rounds_foreign_weights() const override { return foreign_ == ForeignWeights::kNearest; }
   std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override {
-    return cpu::make_linear(kernels_, layer_scratch_, weight);
+    return cpu::make_linear(kernels_, layer_scratch_, weight, foreign_);
   }
   void apply_together(std::span<const ops::Linear* const> linears, ConstMatrixView x,
                       std::span<const MutableMatrixView> ys) const override {
     cpu::apply_together(kernels_, *layer_scratch_, linears, x, ys);
   }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
-    return cpu::make_mlp(kernels_, layer_scratch_, weight);
+    return cpu::make_mlp(kernels_, layer_scratch_, weight, foreign_);
   }
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
     return std::make_unique<CpuKvCache>(shape);
@@ -115,6 +117,7 @@ class CpuBackend : public ops::Backend {
   // two threads at once.
   const Kernels& kernels_;
   const KeysAndValues kv_;
+  const ForeignWeights foreign_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;
   mutable std::vector<RotaryAngles> angles_;
@@ -123,8 +126,9 @@ class CpuBackend : public ops::Backend {
 }  // namespace
 
 std::unique_ptr<ops::Backend> make_backend() { return make_backend(best_kernels()); }
-std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels, KeysAndValues kv) {
-  return std::make_unique<CpuBackend>(kernels, kv);
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels, KeysAndValues kv,
+                                           ForeignWeights foreign) {
+  return std::make_unique<CpuBackend>(kernels, kv, foreign);
 }
 
 }  // namespace neuronmm::cpu

@@ -105,6 +105,7 @@ struct Kernels {
   Multiply multiply_int8 = nullptr;
   Multiply multiply_int6 = nullptr;
   Multiply multiply_int4 = nullptr;
+  Multiply multiply_coded = nullptr;
   // Calls the function for the type of W.
   void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                 const float* bias, MutableMatrixView y) const;

@@ -12,7 +12,7 @@ namespace {
 // which int6 and int4 are expanded, or 512 KiB in bf16 and fp32. Longer blocks would pass over Y
 // less often. With AMX the rows stay there instead: 256 of them take 1 MiB.
 int64_t k_block(const Kernels& kernels, WeightType weights) {
-  if (weights == WeightType::kFp32) return 1024;
+  if (rows_for(weights) == WeightType::kFp32) return 1024;
   return kernels.amx && rows_for(weights) == WeightType::kInt8 ? 4096 : 2048;
 }
 constexpr int64_t kGroupPanels = 4;

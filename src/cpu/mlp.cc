@@ -11,13 +11,13 @@ namespace {
 class CpuMlp : public ops::Mlp {
  public:
   CpuMlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-         const ops::MlpWeight& weight)
+         const ops::MlpWeight& weight, ForeignWeights foreign)
       : kernels_(kernels),
         scratch_(std::move(scratch)),
         in_(weight.in),
-        gate_(weight.gate),
-        up_(weight.up),
-        down_(weight.down),
+        gate_(weight.gate, foreign),
+        up_(weight.up, foreign),
+        down_(weight.down, foreign),
         gating_(kernels.gating(weight.activation)) {
     NMM_CHECK(gate_.in_features() == up_.in_features() &&
               gate_.out_features() == up_.out_features() &&
@@ -98,8 +98,8 @@ class CpuMlp : public ops::Mlp {
 }  // namespace
 
 std::unique_ptr<ops::Mlp> make_mlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-                                   const ops::MlpWeight& weight) {
-  return std::make_unique<CpuMlp>(kernels, std::move(scratch), weight);
+                                   const ops::MlpWeight& weight, ForeignWeights foreign) {
+  return std::make_unique<CpuMlp>(kernels, std::move(scratch), weight, foreign);
 }
 
 }  // namespace neuronmm::cpu

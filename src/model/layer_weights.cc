@@ -1,7 +1,9 @@
 
 #include "model/layer_weights.h"
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "io/quantization.h"
@@ -10,6 +12,13 @@
 
 namespace neuronmm::model {
 namespace {
+
+bool is_zero_bias(std::string_view name, const TensorView& tensor) {
+  if (!name.ends_with(".bias") || tensor.shape.size() != 1) return false;
+  std::vector<float> values(static_cast<size_t>(tensor.size()));
+  to_floats(tensor, 0, tensor.size(), values.data());
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
 
 // Reads the tensors of one layer and remembers their names, so that refuse_unread() finds those
 // that nobody read.
@@ -81,15 +90,15 @@ class LayerReader {
   }
 
   // Refuses float tensors of the layer that nobody read: without their weights the model would
-  // silently be wrong. The exception is the rotary frequencies that old Llama exports store, which
-  // the config defines already.
+  // silently be wrong. The exceptions are the rotary frequencies that old Llama exports store,
+  // which the config defines already, and biases of zeros, which AutoGPTQ adds to every module.
   Status refuse_unread() const {
     const auto& tensors = checkpoint_.tensors();
     for (auto it = tensors.lower_bound(prefix_);
          it != tensors.end() && it->first.starts_with(prefix_); ++it) {
       const auto& [name, tensor] = *it;
       if (read_.contains(name) || !is_float(tensor.dtype) ||
-          name.ends_with(".rotary_emb.inv_freq")) {
+          name.ends_with(".rotary_emb.inv_freq") || is_zero_bias(name, tensor)) {
         continue;
       }
       return fail("{}: expected only the weights that config.json describes for {}, found {} {}",

@@ -232,7 +232,7 @@ Matrix LmHead::logits(MutableMatrixView hidden, const ops::Linear& projection) c
 
 Result<Transformer> Transformer::load(const std::filesystem::path& folder,
                                       const ops::Backend& backend) {
-  NMM_ASSIGN(io::ModelFolder model, io::open_model(folder));
+  NMM_ASSIGN(io::ModelFolder model, io::open_model_to_run(folder));
   return load(std::move(model.config), std::move(model.checkpoint), backend);
 }
 
@@ -256,6 +256,7 @@ Status Transformer::open() {
 }
 
 Status Transformer::pack() {
+  if (parts_backend().rounds_foreign_weights()) checkpoint_->notify_conversion();
   const io::ModelConfig& config = *config_;
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
@@ -275,7 +276,8 @@ Status Transformer::pack() {
 // Rounding keys and values to bf16 costs far less than rounding weights does, whatever the dtype
 // was before they were quantized (docs/measurements/low_bits.md).
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
-  const bool rounded = embedding_.quantized() || embedding_.dtype == DType::kBF16;
+  const bool rounded = embedding_.quantized() || embedding_.dtype == DType::kBF16 ||
+                       embedding_.dtype == DType::kForeign;
   return make_cache(capacity_tokens,
                     parts_backend().cache_dtype(rounded ? DType::kBF16 : DType::kF32));
 }

@@ -65,6 +65,10 @@ class Backend {
   // apply them to as many.
   virtual Status prepare(int64_t /*tokens*/) const { return {}; }
 
+  // Tells whether layers round weights in foreign formats (ForeignFormat::packed_format), instead
+  // of computing with exactly the values that the file has.
+  virtual bool rounds_foreign_weights() const { return false; }
+
   virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const = 0;

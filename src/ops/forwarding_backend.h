@@ -24,6 +24,7 @@ class ForwardingBackend : public Backend {
   double clock_seconds() const override { return inner_.clock_seconds(); }
   Status supports(const MlpWeight& weight) const override { return inner_.supports(weight); }
   Status prepare(int64_t tokens) const override { return inner_.prepare(tokens); }
+  bool rounds_foreign_weights() const override { return inner_.rounds_foreign_weights(); }
   std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const override {
     return inner_.make_linear(weight);
   }

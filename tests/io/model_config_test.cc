@@ -243,12 +243,15 @@ TEST(ModelConfig, NamesOfTwoModelsAreAContradiction) {
 TEST(ModelConfig, WeightsOfOtherProgramsAreNamed) {
   EXPECT_TRUE(fails_with(parse(R"({"quantization":{"group_size":64,"bits":4}})"),
                          {"MLX in 4 bits", "mlx_lm.convert", "--dequantize"}));
-  for (const std::string method :
-       {"gptq", "awq", "compressed-tensors", "fp8", "bitsandbytes", "mxfp4"}) {
+  for (const std::string method : {"hqq", "exl2", "torchao", "bitsandbytes", "mxfp4"}) {
     EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{"quant_method":")" + method + R"("}})"),
                            {"quant_method", "\"" + method + "\"", "use the original model"}))
         << method;
   }
+  // foreign_weights.h decodes these.
+  const auto gptq = parse(R"({"quantization_config":{"quant_method":"gptq","bits":4}})");
+  ASSERT_TRUE(gptq.ok()) << gptq.error().message;
+  EXPECT_FALSE(gptq->quantization.has_value());
   EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{"load_in_8bit":true}})"),
                          {"bitsandbytes", "use the original model"}));
 }

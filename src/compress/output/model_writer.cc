@@ -92,7 +92,7 @@ class SourceList {
         add_kept(name, tensor);
         // The two factors take the place of one tensor.
       } else if (!name.ends_with(kFirstEnding)) {
-        add_factors(found->second, tensor.dtype);
+        add_factors(found->second, written_dtype(tensor.dtype));
       }
     }
     return std::move(sources_);
@@ -107,7 +107,7 @@ class SourceList {
   // Adds a tensor that stays in the model as it is or rounded. Tensors are visited one at a time,
   // and their pages are released.
   void add_kept(const std::string& name, const TensorView& tensor) {
-    const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
+    const io::TensorSpec spec = {name, written_dtype(tensor.dtype), tensor.shape};
     const auto rounding = quantization_ ? model::rounding_of(name, model_.config, *quantization_)
                                         : std::optional<LowBitFormat>();
     if (!model_.codes.empty() && rounding && model::is_linear(name, model_.config)) {

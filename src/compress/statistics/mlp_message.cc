@@ -3,7 +3,9 @@
 namespace neuronmm::compress {
 namespace {
 
-void put_tensor(const TensorView& tensor, MessageWriter& out) {
+void put_tensor(const TensorView& any, MessageWriter& out) {
+  std::vector<std::byte> storage;
+  const TensorView tensor = without_foreign(any, DType::kF32, storage);
   out.put(tensor.dtype);
   out.put(tensor.shape);
   const auto bytes = static_cast<size_t>(tensor.shape.empty() ? 0 : tensor.size_bytes());

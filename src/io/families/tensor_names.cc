@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/coded_values.h"
 #include "io/families/family.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
@@ -66,6 +67,7 @@ class Translation {
         names_(described.family.names),
         config_(described.config),
         owned_(tensors.owned),
+        owned_codes_(tensors.owned_codes),
         found_(std::move(tensors.tensors)),
         tensors_(tensors.tensors) {
     tensors_.clear();
@@ -125,6 +127,12 @@ class Translation {
     return {};
   }
 
+  // Returns which row of the stored tensor becomes row `row` of permuted().
+  int64_t stored_row(int64_t row) const {
+    const int64_t half = config_.head_dim / 2, in_head = row % config_.head_dim;
+    return row - in_head + in_head % half * 2 + in_head / half;
+  }
+
   // Returns the tensor with the two elements of each pair half a head apart, if it is q or k of a
   // family that stores them side by side.
   TensorView permuted(const NameParts& parts, const TensorView& tensor) {
@@ -132,12 +140,18 @@ class Translation {
     const int64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
     const int64_t head = config_.head_dim;
     if (!names_.neighbouring_pairs || (!q && !k) || rows == 0 || rows % head != 0) return tensor;
+    if (const CodedValues* const coded = coded_values(tensor); coded != nullptr) {
+      std::vector<int64_t> order;
+      for (int64_t row = 0; row < rows; ++row) {
+        order.push_back(coded->first_row(tensor) + stored_row(row));
+      }
+      owned_codes_.push_back(std::make_shared<const CodedRows>(*coded, std::move(order)));
+      return owned_codes_.back()->view();
+    }
     const int64_t row_bytes = tensor.size_bytes() / rows;
     auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows * row_bytes));
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t in_head = row % head;
-      const int64_t from = row - in_head + in_head % (head / 2) * 2 + in_head / (head / 2);
-      std::memcpy(bytes->data() + row * row_bytes, tensor.data + from * row_bytes,
+      std::memcpy(bytes->data() + row * row_bytes, tensor.data + stored_row(row) * row_bytes,
                   static_cast<size_t>(row_bytes));
     }
     TensorView view = tensor;
@@ -155,6 +169,7 @@ class Translation {
   const ModuleNames& names_;
   const ModelConfig& config_;
   std::vector<std::shared_ptr<const std::vector<std::byte>>>& owned_;
+  std::vector<std::shared_ptr<const CodedValues>>& owned_codes_;
   const std::map<std::string, TensorView> found_;
   std::map<std::string, TensorView>& tensors_;
 };

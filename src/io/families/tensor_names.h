@@ -16,10 +16,12 @@
 
 namespace neuronmm::io {
 
-// Tensors by name. `owned` holds the bytes of those that are no views of the file.
+// Tensors by name. `owned` holds the bytes of those that are no views of the file,
+// and `owned_codes` those whose codes are in another order.
 struct NamedTensors {
   std::map<std::string, TensorView> tensors;
   std::vector<std::shared_ptr<const std::vector<std::byte>>> owned;
+  std::vector<std::shared_ptr<const CodedValues>> owned_codes;
 };
 
 // Gives the tensors their canonical names, by the config.json of the folder:
