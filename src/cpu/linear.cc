@@ -35,10 +35,10 @@ void apply_last(const Kernels& kernels, const PackedLinear& linear, const Packed
 class CpuLinear : public ops::Linear {
  public:
   CpuLinear(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-            const ops::LinearWeight& weight)
+            const ops::LinearWeight& weight, ForeignWeights foreign)
       : kernels_(kernels),
         scratch_(std::move(scratch)),
-        linear_(weight),
+        linear_(weight, foreign),
         rounds_twice_(weight.round_input_twice && linear_.first_type() == WeightType::kInt8) {
     NMM_CHECK(!weight.round_input_twice || (!linear_.has_strip() && linear_.out().empty()));
   }

@@ -146,8 +146,9 @@ Result<GgufValue> read_elements(GgufCursor& cursor, Type type, bool is_array, ui
   if (type == Type::kString) {
     NMM_TRY(cursor.expect_remaining(count, kLeastStringBytes, what));
     const std::span<const std::byte> rest = cursor.rest();
-    for (uint64_t i = 0; i < count; ++i)
+    for (uint64_t i = 0; i < count; ++i) {
       NMM_ASSIGN([[maybe_unused]] const auto text, cursor.text(what));
+    }
     value.elements = rest.first(rest.size() - cursor.remaining());
     return value;
   }

@@ -32,7 +32,7 @@ class MountedGguf : public io::MountedModel {
   explicit MountedGguf(io::GgufShards file) : file_(std::move(file)) {
     auto vocabulary = read_vocabulary(file_.metadata());
     if (vocabulary.ok())
-      vocabulary_ = *std::move(vocabulary);
+      vocabulary_ = std::move(vocabulary).value();
     else
       vocabulary_error_ = vocabulary.error();
     for (const fs::path& path : file_.paths()) {
@@ -83,7 +83,7 @@ class MountedGguf : public io::MountedModel {
       plan_error_ = plan.error();
       return;
     }
-    plan_ = *std::move(plan);
+    plan_ = std::move(plan).value();
     choose_formats();
     for (const WeightSource& source : plan_->weights.sources)
       tensors_.emplace(source.spec.name, view_of(source));

@@ -31,7 +31,7 @@ float largest_magnitude(const float* values, int64_t count) {
     largest = hn::Max(largest, hn::Abs(value));
     not_finite = hn::Add(not_finite, hn::Mul(value, hn::Zero(d)));
   }
-  return hn::ReduceMax(d, largest) + hn::ReduceSum(d, not_finite);
+  return hn::GetLane(hn::MaxOfLanes(d, largest)) + hn::GetLane(hn::SumOfLanes(d, not_finite));
 }
 
 // Writes the bytes for a scale above 0. `count` is a multiple of the lanes.
