@@ -31,7 +31,7 @@ set(promised_headers
     ops/attention.h ops/backend.h ops/forwarding_backend.h ops/kv_cache.h ops/reference.h ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h
     text/tokenizer/tokenizer.h)
 set(included_headers
-    base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
+    base/activation.h base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h model/candidates.h
     model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
     model/proposal_odds.h model/step_prices.h

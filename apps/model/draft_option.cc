@@ -52,6 +52,7 @@ Result<model::Transformer> load_transformer(const fs::path& folder, const model:
   NMM_ASSIGN(auto config, io::ModelConfig::load(folder / "config.json"));
   NMM_TRY(check_tokens(folder, config, model, tokenizer));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(folder));
+  NMM_TRY(model::check_one_rope_table(config, folder));
   NMM_TRY(model::check_not_larger(model.checkpoint(), checkpoint));
   return model::Transformer::load(std::move(config), std::move(checkpoint), model.backend());
 }

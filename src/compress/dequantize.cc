@@ -142,7 +142,7 @@ Status dequantize(const fs::path& model, const fs::path& out, Progress& progress
   NMM_ASSIGN(auto output, io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model,
                                                    io::FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), bytes_of(sources)));
-  NMM_TRY(write_tensors(sources, output.staging(), progress));
+  NMM_TRY(write_tensors(sources, config.architecture, output.staging(), progress));
   NMM_TRY(write_config(checkpoint, config, output.staging()));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

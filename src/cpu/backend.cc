@@ -1,7 +1,9 @@
 #include "cpu/backend.h"
 
+#include <algorithm>
 #include <source_location>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -59,15 +61,13 @@ class CpuBackend : public ops::Backend {
   // element j + head_dim / 2.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             const ops::RotaryEmbedding& rotary) const override {
-    const int64_t half = head_dim / 2;
-    NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
-              x.columns % head_dim == 0);
-    // Every layer rotates queries and keys by the same angles, so they are computed once per
-    // forward pass.
-    angles_.update(positions, rotary);
+    const int64_t half = std::ssize(rotary.inverse_frequencies);
+    NMM_CHECK(2 * half <= head_dim && std::ssize(positions) == x.rows && x.columns % head_dim == 0);
+    RotaryAngles& angles = angles_for(rotary);
+    angles.update(positions, rotary);
     for_each_row(x, [&](int64_t i) {
       for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
-        kernels_.rotate(angles_.cos(i), angles_.sin(i), head, head + half, half);
+        kernels_.rotate(angles.cos(i), angles.sin(i), head, head + half, half);
       }
     });
   }
@@ -82,8 +82,31 @@ class CpuBackend : public ops::Backend {
     NMM_CHECK(x.rows == y.rows && x.columns == y.columns);
     for_each_row(x, [&](int64_t i) { kernels_.add(x.row(i), y.row(i), x.columns); });
   }
+  void scale(float factor, MutableMatrixView y) const override {
+    for_each_row(y, [&](int64_t i) { kernels_.scale(factor, y.row(i), y.columns); });
+  }
+  // Single rows may be as long as the vocabulary, so they are cut into pieces.
+  void soft_cap(float cap, MutableMatrixView y) const override {
+    constexpr int64_t kPiece = 8192, kTanhWork = 8;  // elements, multiply-adds of each; assumed
+    const int64_t pieces = (y.columns + kPiece - 1) / kPiece;
+    for_each_task(y.rows * pieces, kTanhWork * y.rows * y.columns, [&](int64_t task) {
+      const int64_t first = task % pieces * kPiece;
+      kernels_.soft_cap(cap, y.row(task / pieces) + first, std::min(kPiece, y.columns - first));
+    });
+  }
 
  private:
+  // Returns the table of these frequencies. Layers with other frequencies must not push each
+  // other's table out, because every pass runs all of them. A model has few.
+  RotaryAngles& angles_for(const ops::RotaryEmbedding& rotary) const {
+    constexpr size_t kMostTables = 8;
+    for (RotaryAngles& angles : angles_) {
+      if (angles.rotary() == rotary) return angles;
+    }
+    if (angles_.size() == kMostTables) angles_.clear();
+    return angles_.emplace_back();
+  }
+
   template <typename Body>
   static void for_each_row(ConstMatrixView x, const Body& body,
                            std::source_location where = std::source_location::current()) {
@@ -97,7 +120,7 @@ class CpuBackend : public ops::Backend {
   const ForeignWeights foreign_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;
-  mutable RotaryAngles angles_;
+  mutable std::vector<RotaryAngles> angles_;
 };
 
 }  // namespace

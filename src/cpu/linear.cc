@@ -30,6 +30,9 @@ void apply_last(const Kernels& kernels, const PackedLinear& linear, const Packed
   const Product mapped[] = {{.a = packed, .w = &out.map(), .y = rest}};
   multiply(kernels, mapped);
   out.widen(z, rest, y);
+  if (linear.bias().empty()) return;
+  for_each_task(y.rows, y.rows * y.columns,
+                [&](int64_t i) { kernels.add(linear.bias().data(), y.row(i), y.columns); });
 }
 
 class CpuLinear : public ops::Linear {
@@ -116,9 +119,9 @@ PackedLinear::PackedLinear(const ops::LinearWeight& weight, ForeignWeights forei
   NMM_CHECK(in_.empty() || in_.rank() == w_.k());
   NMM_CHECK(out_.empty() || out_.rank() == w_.n());
   if (!weight.bias.empty()) {
-    NMM_CHECK(weight.bias.size() == w_.n() && out_.empty());
-    bias_.resize(static_cast<size_t>(w_.panels() * kPanel));
-    to_floats(weight.bias, 0, w_.n(), bias_.data());
+    NMM_CHECK(weight.bias.size() == out_features());
+    bias_.resize(static_cast<size_t>((out_features() + kPanel - 1) / kPanel * kPanel));
+    to_floats(weight.bias, 0, out_features(), bias_.data());
   }
 }
 

@@ -47,10 +47,12 @@ class PackedLinear {
     return {.a = x, .w = &u_, .y = y};
   }
   // Returns the last product: Y = A·V (+ bias) with the packed strip, or Y = A·W (+ bias) without
-  // one. With output pivots Y has their columns only and no bias.
+  // one. With output pivots Y has their columns only, and the bias is added later.
   Product output(const PackedRows& a, MutableMatrixView y) const {
-    return {.a = a, .w = &w_, .bias = bias_.empty() ? nullptr : bias_.data(), .y = y};
+    const bool adds = !bias_.empty() && out_.empty();
+    return {.a = a, .w = &w_, .bias = adds ? bias_.data() : nullptr, .y = y};
   }
+  const std::vector<float>& bias() const { return bias_; }
 
  private:
   PackedMatrix u_;  // empty if the layer is dense

@@ -1,5 +1,5 @@
 #pragma once
-// The SwiGLU MLP of the CPU backend. Each of its three projections may be dense, low-rank or
+// The gated MLP of the CPU backend. Each of its three projections may be dense, low-rank or
 // pivoted.
 
 #include <memory>

@@ -11,8 +11,8 @@ namespace {
 using io::Architecture;
 
 bool has_rope(const io::ModelConfig& config, bool llama3_too) {
-  return std::holds_alternative<std::monostate>(config.rope_scaling) ||
-         (llama3_too && std::holds_alternative<io::Llama3RopeScaling>(config.rope_scaling));
+  return std::holds_alternative<std::monostate>(config.ropes[0].scaling) ||
+         (llama3_too && std::holds_alternative<io::Llama3RopeScaling>(config.ropes[0].scaling));
 }
 
 // Returns what the plugin's Llama and Qwen3 models, whose sources were read, lack for this config,
@@ -20,10 +20,10 @@ bool has_rope(const io::ModelConfig& config, bool llama3_too) {
 std::string missing_in_vllm(const io::ModelConfig& config) {
   const bool qwen3 = config.architecture == Architecture::kQwen3;
   if (config.attention_bias) return "biases of q, k and v";
-  if (config.sliding_window > 0) return "sliding window";
+  if (config.has_window()) return "sliding window";
   if (qwen3 && config.tie_word_embeddings) return "LM head that is tied to the embeddings in Qwen3";
   if (!has_rope(config, !qwen3)) {
-    return fmt::format("RoPE scaling \"{}\"", io::rope_type(config.rope_scaling));
+    return fmt::format("RoPE scaling \"{}\"", io::rope_type(config.ropes[0].scaling));
   }
   return {};
 }
@@ -34,14 +34,14 @@ std::string missing_in_vllm(const io::ModelConfig& config) {
 std::string missing_in_nxdi(const io::ModelConfig& config) {
   const bool mistral = config.architecture == Architecture::kMistral;
   const bool llama = mistral || config.architecture == Architecture::kLlama;
-  if (config.sliding_window > 0 && !mistral) return "sliding window outside Mistral";
+  if (config.has_window() && !mistral) return "sliding window outside Mistral";
   const bool any_head_dim = llama || config.architecture == Architecture::kQwen3;
   if (!any_head_dim && config.head_dim * config.num_attention_heads != config.hidden_size) {
     return fmt::format("head_dim of {} in {}", config.head_dim,
                        io::architecture_name(config.architecture));
   }
   if (!has_rope(config, llama)) {
-    return fmt::format("RoPE scaling \"{}\" in {}", io::rope_type(config.rope_scaling),
+    return fmt::format("RoPE scaling \"{}\" in {}", io::rope_type(config.ropes[0].scaling),
                        io::architecture_name(config.architecture));
   }
   return {};

@@ -344,7 +344,8 @@ ModelOptions options_of(const FinetuneRequest& request, const Rounding& rounding
 Status write_output(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding,
                     const io::FolderWriter& output, Progress& progress) {
-  NMM_TRY(compress::write_tensors(sources_of(model, rounding), output.staging(), progress));
+  NMM_TRY(compress::write_tensors(sources_of(model, rounding), config.architecture,
+                                  output.staging(), progress));
   NMM_TRY(write_config(request, config, model, rounding, output.staging()));
   NMM_TRY(write_card(request, config, rounding, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/notices.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/mistaken_files.h"
@@ -118,7 +119,8 @@ std::optional<int64_t> layer_of(std::string_view tensor) {
 
 bool is_of_decoder(std::string_view tensor) {
   constexpr std::string_view kParts[] = {"layers.", "embed_tokens.", "norm.", "lm_head."};
-  const std::string_view name = without_prefix(tensor, kModelPrefix);
+  const std::string plain = without_part_prefix(tensor);
+  const std::string_view name = without_prefix(plain, kModelPrefix);
   return std::ranges::any_of(kParts, [&](auto part) { return name.starts_with(part); });
 }
 
@@ -136,6 +138,7 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   // As in transformers, this file takes precedence.
   if (is_present(folder / kSingleFileName)) {
     NMM_TRY(checkpoint.add_file(kSingleFileName));
+    NMM_TRY(checkpoint.translate_names());
     return checkpoint;
   }
   if (!is_present(folder / kIndexFileName)) return no_weights(folder);
@@ -153,8 +156,9 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   // The shards decide which tensors exist. A tensor that only the index has may be one that nobody
   // needs, such as the LM head of a tied model.
   for (const auto& [tensor, file] : weight_map) {
-    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(tensor, file);
+    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(without_part_prefix(tensor), file);
   }
+  NMM_TRY(checkpoint.translate_names());
   return checkpoint;
 }
 
@@ -190,6 +194,14 @@ Status Checkpoint::add_file(const std::string& name) {
                   name);
   }
   files_.emplace(name, std::move(file));
+  return {};
+}
+
+Status Checkpoint::translate_names() {
+  NamedTensors named{std::move(tensors_), {}};
+  NMM_TRY(use_canonical_names(folder_, named));
+  tensors_ = std::move(named.tensors);
+  owned_ = std::move(named.owned);
   return {};
 }
 

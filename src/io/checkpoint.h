@@ -1,7 +1,8 @@
 #pragma once
-// All tensors of a model folder by name. The folder holds model.safetensors, or the shards that
-// model.safetensors.index.json lists, or it is a GGUF file (mounted_model.h). Every command that
-// reads weights uses it.
+// All tensors of a model folder by name. Names are the canonical ones of io/families/family.h,
+// whatever the family of the model calls them. The folder holds model.safetensors, or the shards
+// that model.safetensors.index.json lists, or it is a GGUF file (mounted_model.h). Every command
+// that reads weights uses it.
 
 #include <filesystem>
 #include <map>
@@ -68,6 +69,7 @@ class Checkpoint {
 
  private:
   Status add_file(const std::string& name);
+  Status translate_names();
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
@@ -76,6 +78,8 @@ class Checkpoint {
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;
+  // The bytes of tensors whose rows stand in another order in the file.
+  std::vector<std::shared_ptr<const std::vector<std::byte>>> owned_;
   // The tensors that only the index has, and the files where it puts them.
   std::map<std::string, std::string> absent_;
   bool tied_ = false;

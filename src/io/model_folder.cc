@@ -14,9 +14,11 @@
 
 #include "base/notices.h"
 #include "base/parallel.h"
+#include "io/families/family_reader.h"
 #include "io/file_identity.h"
 #include "io/json_file.h"
 #include "io/model_files.h"
+#include "io/transformers_config.h"
 #include "io/twin_tables.h"
 
 namespace neuronmm::io {
@@ -173,6 +175,7 @@ Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint) 
 }
 
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
+  if (config.tie_by_weights) config.tie_word_embeddings = !checkpoint.has(kHead);
   if (config.tie_word_embeddings || config.quantization) return;
   const std::string table =
       checkpoint.has("embed_tokens.weight") ? "embed_tokens.weight" : "model.embed_tokens.weight";
@@ -209,10 +212,12 @@ Result<ModelFolder> open_model(const fs::path& folder) {
 Result<std::string> config_text(const Checkpoint& checkpoint) {
   const fs::path path = checkpoint.folder() / "config.json";
   NMM_ASSIGN(std::string text, read_public_config(path));
-  if (!checkpoint.tied()) return text;
+  NMM_ASSIGN(text, text_of_one_family(text, path.string()));
   NMM_TRY(parse_json_object(text, path.string()));
   auto document = nlohmann::ordered_json::parse(text);
-  document["tie_word_embeddings"] = true;
+  const bool by_weights = document.erase(kTieByWeights) > 0;
+  if (!checkpoint.tied() && !by_weights) return text;
+  document["tie_word_embeddings"] = !checkpoint.has(kHead);
   return document.dump(kConfigIndent) + "\n";
 }
 

@@ -24,8 +24,15 @@ class LayerReader {
   Result<LayerWeights> read() {
     LayerWeights weights;
     const Shape hidden = {config_.hidden_size};
-    NMM_ASSIGN(weights.input_norm, require("input_layernorm.weight", hidden));
-    NMM_ASSIGN(weights.post_attention_norm, require("post_attention_layernorm.weight", hidden));
+    weights.layer = layer_;
+    if (config_.input_norms) {
+      NMM_ASSIGN(weights.input_norm, require("input_layernorm.weight", hidden));
+      NMM_ASSIGN(weights.post_attention_norm, require("post_attention_layernorm.weight", hidden));
+    }
+    if (config_.output_norms) {
+      NMM_ASSIGN(weights.attention_output_norm, require("self_attn.output_norm.weight", hidden));
+      NMM_ASSIGN(weights.mlp_output_norm, require("mlp.output_norm.weight", hidden));
+    }
     NMM_TRY(read_attention(weights));
     NMM_TRY(read_mlp(weights.mlp));
     NMM_TRY(refuse_unread());
@@ -41,9 +48,12 @@ class LayerReader {
     NMM_ASSIGN(weights.k, projection("k", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.v, projection("v", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.o, projection("o", q_width, hidden, config_.attention_output_bias));
-    if (!config_.qk_norm) return {};
-    NMM_ASSIGN(weights.q_norm, require("self_attn.q_norm.weight", {config_.head_dim}));
-    NMM_ASSIGN(weights.k_norm, require("self_attn.k_norm.weight", {config_.head_dim}));
+    if (config_.qk_norm == io::QkNorm::kNone) return {};
+    const bool whole = config_.qk_norm == io::QkNorm::kWholeWidth;
+    NMM_ASSIGN(weights.q_norm,
+               require("self_attn.q_norm.weight", {whole ? q_width : config_.head_dim}));
+    NMM_ASSIGN(weights.k_norm,
+               require("self_attn.k_norm.weight", {whole ? kv_width : config_.head_dim}));
     return {};
   }
 
@@ -111,6 +121,17 @@ class LayerReader {
 };
 
 }  // namespace
+
+std::vector<float> norm_gains(const TensorView& norm, const io::ModelConfig& config) {
+  if (norm.empty()) return {};
+  std::vector<float> gains(static_cast<size_t>(norm.size()));
+  to_floats(norm, 0, norm.size(), gains.data());
+  const auto offset = static_cast<float>(config.gain_offset);
+  if (offset != 0.0f) {
+    for (float& gain : gains) gain += offset;
+  }
+  return gains;
+}
 
 // Some exports omit "model." at the start of every name.
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {

@@ -48,6 +48,8 @@ class ForwardingBackend : public Backend {
     inner_.attention(shape, layer, q, k, v, batch, y);
   }
   void add(ConstMatrixView x, MutableMatrixView y) const override { inner_.add(x, y); }
+  void scale(float factor, MutableMatrixView y) const override { inner_.scale(factor, y); }
+  void soft_cap(float cap, MutableMatrixView y) const override { inner_.soft_cap(cap, y); }
 
  protected:
   const Backend& inner() const { return inner_; }

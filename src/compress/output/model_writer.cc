@@ -1,6 +1,7 @@
 #include "compress/output/model_writer.h"
 
 #include "compress/factors/narrow_layers.h"
+#include "compress/factors/narrow_mlp.h"
 #include "compress/output/factors_file.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/rounding/codes_file.h"
@@ -149,6 +150,8 @@ class SourceList {
       for (const MlpMatrix matrix : kMlpMatrices) {
         mlps_[mlp + std::string(matrix_name(matrix)) + std::string(kDenseEnding)] = {
             layer, mlp, matrix == MlpMatrix::kGate};
+        const std::string bias = mlp + std::string(matrix_name(matrix)) + std::string(kBiasEnding);
+        if (model_.checkpoint.has(bias)) mlps_[bias] = {layer, mlp, false};
       }
     }
   }
@@ -203,7 +206,7 @@ class SourceList {
 Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
   NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
-  return write_tensors(tensors, folder, progress, max_shard_bytes);
+  return write_tensors(tensors, source.config.architecture, folder, progress, max_shard_bytes);
 }
 
 }  // namespace neuronmm::compress

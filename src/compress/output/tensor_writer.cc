@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/task_labels.h"
 #include "compress/rounding/quantized_formats.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
@@ -154,11 +155,13 @@ Status append_tensor(const TensorSource& source, ShardWriter& writer) {
 
 }  // namespace
 
-Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
-                     Progress& progress, int64_t max_shard_bytes) {
+Status write_tensors(const std::vector<TensorSource>& sources, io::Architecture architecture,
+                     const std::filesystem::path& folder, Progress& progress,
+                     int64_t max_shard_bytes) {
   std::vector<io::TensorSpec> specs;
   for (const TensorSource& source : sources) {
     for (io::TensorSpec& spec : stored_specs(source.spec, source.rounding)) {
+      spec.name = io::stored_name(architecture, spec.name);
       specs.push_back(std::move(spec));
     }
   }
