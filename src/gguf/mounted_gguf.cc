@@ -92,43 +92,48 @@ class MountedGguf : public io::MountedModel {
   // The embedding table of an untied model is never packed.
   void choose_formats() {
     std::vector<PackedTensor> packed;
-    std::vector<const io::GgufTensor*> tensors;
+    std::vector<std::string> names;
     for (const WeightSource& source : plan_->weights.sources) {
       const bool table = source.spec.name == "model.embed_tokens.weight";
       if (source.spec.shape.size() != 2 || (table && !plan_->config.tie_word_embeddings)) continue;
       packed.push_back({source.tensor->type, source.spec.shape[0], source.spec.shape[1]});
-      tensors.push_back(source.tensor);
+      names.push_back(source.spec.name);
     }
     const std::vector<LowBitFormat> formats = packed_formats(packed, file_bytes_);
-    for (size_t i = 0; i < tensors.size(); ++i) packed_as_[tensors[i]] = formats[i];
+    for (size_t i = 0; i < names.size(); ++i) packed_as_[names[i]] = formats[i];
     conversion_ = conversion_text(packed, formats, file_bytes_);
   }
 
   TensorView view_of(const WeightSource& source) {
     const io::GgufTensor& tensor = *source.tensor;
     const Shape& shape = source.spec.shape;
+    const bool vector = shape.size() == 1;
     const int64_t head_rows =
         source.interleaved_heads == 0 ? 0 : shape[0] / source.interleaved_heads;
-    if (head_rows == 0 && tensor.type->name == "F32")
-      return {DType::kF32, shape, tensor.data.data()};
-    if (head_rows == 0 && tensor.type->name == "BF16")
-      return {DType::kBF16, shape, tensor.data.data()};
-    if (shape.size() == 1) return vector_view(tensor, head_rows);
-    const auto packed = packed_as_.find(&tensor);
+    const int64_t row_bytes = vector ? tensor.row_bytes() / tensor.columns() : tensor.row_bytes();
+    const std::byte* const data = tensor.data.data() + source.first_row * row_bytes;
+    if (head_rows == 0 && source.offset == 0.0f) {
+      if (tensor.type->name == "F32") return {DType::kF32, shape, data};
+      if (tensor.type->name == "BF16") return {DType::kBF16, shape, data};
+    }
+    if (vector) return vector_view(source, head_rows);
+    const auto packed = packed_as_.find(source.spec.name);
     const LowBitFormat format = packed == packed_as_.end() ? LowBitFormat() : packed->second;
     const BlockFormat& blocks = formats_.emplace_back(*tensor.type, head_rows, format);
-    return {DType::kForeign, shape, tensor.data.data(), &blocks};
+    return {DType::kForeign, shape, data, &blocks};
   }
 
-  // Other vectors are small, so their values are copied in fp32 and in their final order.
-  TensorView vector_view(const io::GgufTensor& tensor, int64_t head_rows) {
-    const int64_t count = tensor.columns();
-    std::vector<float> stored(static_cast<size_t>(count));
-    dequantize(*tensor.type, tensor.data.data(), count, stored.data());
-    std::vector<float>& values = vectors_.emplace_back(stored.size());
-    for (int64_t i = 0; i < count; ++i)
-      values[static_cast<size_t>(i)] = stored[static_cast<size_t>(stored_row(i, head_rows))];
-    return {DType::kF32, {count}, reinterpret_cast<const std::byte*>(values.data())};
+  // Vectors that are not as readers see them are small, so their values are copied in fp32.
+  TensorView vector_view(const WeightSource& source, int64_t head_rows) {
+    const io::GgufTensor& tensor = *source.tensor;
+    std::vector<float> stored(static_cast<size_t>(tensor.columns()));
+    dequantize(*tensor.type, tensor.data.data(), tensor.columns(), stored.data());
+    std::vector<float>& values = vectors_.emplace_back();
+    for (int64_t i = 0; i < source.spec.shape[0]; ++i) {
+      const auto from = static_cast<size_t>(source.first_row + stored_row(i, head_rows));
+      values.push_back(stored[from] - source.offset);
+    }
+    return {DType::kF32, source.spec.shape, reinterpret_cast<const std::byte*>(values.data())};
   }
 
   io::GgufShards file_;
@@ -137,7 +142,7 @@ class MountedGguf : public io::MountedModel {
   Error vocabulary_error_;
   std::optional<ModelPlan> plan_;
   Error plan_error_;
-  std::map<const io::GgufTensor*, LowBitFormat> packed_as_;
+  std::map<std::string, LowBitFormat> packed_as_;
   std::string conversion_;
   // Lists do not move their elements, to which views point.
   std::list<BlockFormat> formats_;

@@ -19,6 +19,9 @@ constexpr std::string_view kModelKey = "tokenizer.ggml.model", kPreKey = "tokeni
 // Assumed: published vocabularies have at most some 300,000 tokens and 600,000 merges. The limit
 // keeps a file of nothing but empty tokens from taking more memory than itself.
 constexpr uint64_t kMaxTokens = 1 << 21;
+// Assumed: the longest token of a published vocabulary has some hundred bytes. Finding the merges
+// of SentencePiece takes time that grows with the square of a token's length.
+constexpr size_t kMaxTokenBytes = 1024;
 // -1 as some converters write it.
 constexpr int64_t kNoToken = 0xFFFFFFFF;
 
@@ -41,6 +44,9 @@ Status read_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
     if (!is_utf8(text))
       return fail("{}: {:?}: token {}: expected UTF-8, found {:?}", metadata.source(), kTokensKey,
                   id, text);
+    if (text.size() > kMaxTokenBytes)
+      return fail("{}: {:?}: token {}: expected at most {} bytes, found {}", metadata.source(),
+                  kTokensKey, id, kMaxTokenBytes, text.size());
     const std::string& token = vocabulary.tokens.emplace_back(
         text.empty() ? fmt::format("[EMPTY_{}]", id) : std::string(text));
     if (const auto [known, inserted] = ids.emplace(token, id); !inserted)
