@@ -61,7 +61,10 @@ Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& opti
   if (options.activations == "auto") choice = cpu::default_choice();
   if (options.activations == "bf16") choice.most_dot_products = cpu::DotProducts::kInt8AndBf16;
   const auto kv = options.kv == "int8" ? cpu::KeysAndValues::kInt8 : cpu::KeysAndValues::kAuto;
-  auto host = cpu::make_backend(cpu::best_kernels(choice), kv);
+  // Who asks for fp32 wants exactly the values of the model.
+  const auto foreign =
+      options.activations == "fp32" ? cpu::ForeignWeights::kExact : cpu::ForeignWeights::kNearest;
+  auto host = cpu::make_backend(cpu::best_kernels(choice), kv, foreign);
   if (!options.simulated()) return host;
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
   return device::make_backend(device, tuned_tilings(device), std::move(host));

@@ -21,7 +21,7 @@ inline constexpr const char* kAdvanced = "Advanced";
 inline constexpr const char* kRare = "Rare";
 
 // The help text of MODEL_DIR.
-inline constexpr const char* kModelHelp = "Folder of a model in Hugging Face's format";
+inline constexpr const char* kModelHelp = "Folder, GGUF file or Hugging Face name of a model";
 
 // The columns that a help text may fill.
 inline constexpr size_t kHelpColumns = 80;

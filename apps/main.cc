@@ -3,6 +3,8 @@
 #include "base/notices.h"
 #include "base/printable.h"
 #include "commands.h"
+#include "gguf/mounted_gguf.h"
+#include "io/mounted_model.h"
 #include "message.h"
 #include "process.h"
 #include "processes.h"
@@ -17,6 +19,7 @@ void print_notice(const std::string& sentence) {
 
 int run(int argc, char** argv) {
   neuronmm::set_notice_handler(print_notice);
+  neuronmm::io::set_mount_opener(neuronmm::gguf::open_mounted);
   neuronmm::apps::Program program;
   program.set_process_hooks({neuronmm::apps::add_link_options, neuronmm::apps::run_on_processes});
   neuronmm::apps::add_compress(program);

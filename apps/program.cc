@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "documentation.h"
 #include "help.h"
+#include "io/model_name.h"
 #include "message.h"
 #include "process.h"
 #include "provenance.h"
@@ -60,6 +61,24 @@ std::string memory_advice(const CLI::App& command) {
   }
   if (options.empty()) return "more memory, or smaller inputs may do";
   return fmt::format("a smaller model or a smaller {} may fit", fmt::join(options, ", "));
+}
+
+// Lets the options that take a model take its name in the cache of Hugging Face, too. What is found
+// nowhere stays as it is, and the command says what it expected.
+void find_named_models(CLI::App* command) {
+  constexpr std::string_view kOptions[] = {"MODEL_DIR", "DENSE_DIR", "COMPRESSED_DIR", "reference",
+                                           "teacher",   "against",   "draft"};
+  const CLI::Validator found(
+      [](std::string& name) {
+        name = io::find_model(name).string();
+        return std::string();
+      },
+      "", "model");
+  for (const std::string_view option : kOptions) {
+    for (CLI::Option* const of_command : command->get_options()) {
+      if (of_command->get_single_name() == option) of_command->transform(found);
+    }
+  }
 }
 
 }  // namespace
@@ -132,6 +151,7 @@ CLI::App* Program::add(CommandGroup group, const std::string& name, const std::s
 }
 
 void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
+  find_named_models(command);
   if (mode != ProcessMode::kOneProcess) process_hooks_.add_options(command);
   entries_.push_back({command, std::move(run), mode});
 }

@@ -26,12 +26,12 @@ endif()
 set(libraries base ops cpu io jinja unicode tokenizer text model gguf)
 set(promised_headers
     base/interrupt.h base/parallel.h base/progress.h base/result.h base/tensor.h cpu/backend.h gguf/import.h
-    io/checkpoint.h io/model_config.h model/draft.h model/draft_model.h model/forward_pass.h model/generate.h
+    gguf/mounted_gguf.h io/checkpoint.h io/model_config.h io/model_name.h io/mounted_model.h model/draft.h model/draft_model.h model/forward_pass.h model/generate.h
     model/model_host.h model/ngram_draft.h model/sampler.h model/speculation.h model/transformer.h
     ops/attention.h ops/backend.h ops/forwarding_backend.h ops/kv_cache.h ops/reference.h ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h
     text/tokenizer/tokenizer.h)
 set(included_headers
-    base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
+    base/activation.h base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h model/candidates.h
     model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
     model/proposal_odds.h model/step_prices.h

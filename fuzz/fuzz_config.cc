@@ -21,7 +21,11 @@ void check_sizes(const ModelConfig& config) {
   NMM_CHECK(config.num_hidden_layers > 0 && config.max_position_embeddings > 0);
   NMM_CHECK(config.num_attention_heads % config.num_key_value_heads == 0);
   NMM_CHECK(config.head_dim > 0 && config.head_dim % 2 == 0);
-  NMM_CHECK(config.sliding_window >= 0 && config.rms_norm_eps > 0.0 && config.rope_theta >= 1.0);
+  NMM_CHECK(config.rms_norm_eps > 0.0 && std::ssize(config.layers) == config.num_hidden_layers);
+  for (const auto& layer : config.layers) {
+    NMM_CHECK(layer.window >= 0 && layer.rope < std::ssize(config.ropes));
+  }
+  for (const auto& table : config.ropes) NMM_CHECK(table.theta >= 1.0);
   const long double layer =
       3.0L * config.hidden_size * config.intermediate_size +
       4.0L * config.hidden_size * config.num_attention_heads * config.head_dim;
@@ -47,7 +51,7 @@ void check_record(std::string_view text, const ModelConfig& config) {
   const auto again = ModelConfig::parse(*written, "input");
   NMM_CHECK(again.ok() && again->compression.has_value());
   NMM_CHECK(again->compression->calibration.size() == record.calibration.size());
-  NMM_CHECK(again->hidden_size == config.hidden_size && again->rope_theta == config.rope_theta);
+  NMM_CHECK(again->hidden_size == config.hidden_size && again->layers == config.layers);
   if (config.compression) {  // a record that was read is readable again after it is written
     const auto copied = neuronmm::io::with_compression_record(text, *config.compression, "input");
     NMM_CHECK(copied.ok());

@@ -1,5 +1,6 @@
 // Reads any bytes as a GGUF file. The result must be an error, or metadata and tensors that are
-// inside the bytes. Then the tokenizer files of its vocabulary are made.
+// inside the bytes. Then the file is opened as a model folder, its texts are made, and the first
+// and the last value of every tensor are read.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +8,7 @@
 
 #include "gguf/dequantize.h"
 #include "gguf/gguf_file.h"
-#include "gguf/tokenizer_files.h"
-#include "gguf/vocabulary.h"
+#include "gguf/mounted_gguf.h"
 
 namespace {
 
@@ -22,6 +22,19 @@ void check_tensor(const GgufTensor& tensor, std::span<const std::byte> bytes) {
   if (!neuronmm::gguf::can_dequantize(*tensor.type)) return;
   std::vector<float> row(static_cast<size_t>(tensor.columns()));
   neuronmm::gguf::dequantize(*tensor.type, tensor.data.data(), tensor.columns(), row.data());
+}
+
+void check_model(const neuronmm::io::MountedModel& model) {
+  for (const std::string& name : model.texts()) {
+    const auto text = model.text(name);
+    NMM_CHECK(!text.ok() || !text->empty());
+  }
+  if (!model.weights().ok()) return;
+  for (const auto& [name, tensor] : model.tensors()) {
+    float value = 0;
+    neuronmm::to_floats(tensor, 0, 1, &value);
+    neuronmm::to_floats(tensor, tensor.size() - 1, 1, &value);
+  }
 }
 
 }  // namespace
@@ -39,9 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     total += tensor.data.size();
   }
   NMM_CHECK(total <= size);  // no byte belongs to two tensors
-  const auto vocabulary = neuronmm::gguf::read_vocabulary(file->metadata());
-  if (!vocabulary.ok() || !vocabulary->has_value()) return 0;
-  NMM_CHECK(!neuronmm::gguf::tokenizer_json(**vocabulary).empty());
-  NMM_CHECK(!neuronmm::gguf::tokenizer_config_json(**vocabulary).empty());
+  const auto model = neuronmm::gguf::mount_bytes(bytes, "input");
+  NMM_CHECK(model.ok());
+  check_model(**model);
   return 0;
 }

@@ -10,6 +10,8 @@
 #include "base/interrupt.h"
 #include "commands.h"
 #include "eval/latency_report.h"
+#include "io/gguf.h"
+#include "io/model_name.h"
 #include "io/shards.h"
 #include "model/draft_option.h"
 #include "model/tensor_specs.h"
@@ -182,9 +184,10 @@ Result<model::Transformer> load_model(const std::string& model_dir, const BenchF
                                       const ops::Backend& backend) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  const bool is_folder = fs::is_directory(model_dir, ignored);
+  const bool is_folder = io::may_be_model(model_dir);
   const fs::path folder = is_folder ? fs::path(model_dir) : fs::path(model_dir).parent_path();
-  const bool has_weights = fs::exists(folder / io::kSingleFileName, ignored) ||
+  const bool has_weights = io::is_gguf(folder) ||
+                           fs::exists(folder / io::kSingleFileName, ignored) ||
                            fs::exists(folder / io::kIndexFileName, ignored);
   if (!flags.device.simulated() || (is_folder && has_weights)) {
     return model::Transformer::load(model_dir, backend);

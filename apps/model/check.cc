@@ -11,6 +11,7 @@
 #include "eval/reference_file.h"
 #include "flags.h"
 #include "io/atomic_file.h"
+#include "io/model_name.h"
 #include "model/prompts.h"
 #include "report_writer.h"
 
@@ -91,9 +92,9 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
 Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                                const io::ModelConfig& config,
                                                const ops::Backend& backend, Progress& progress) {
-  std::error_code ignored;
-  // A folder is a model whose logits are computed here; anything else is a file of recorded logits.
-  if (!fs::is_directory(flags.reference, ignored)) {
+  // A folder or a GGUF file is a model whose logits are computed here; anything else is a file of
+  // recorded logits.
+  if (!io::may_be_model(flags.reference)) {
     if (!flags.prompts.empty() || flags.new_tokens) {
       return fail(
           "{}: a recording holds its own sequences; --prompt and --new-tokens need a "

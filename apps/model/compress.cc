@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "compress/sizes/allocate.h"
 #include "eval/folder_divergence.h"
+#include "io/model_name.h"
 #include "message.h"
 #include "model/compress_flags.h"
 #include "model/compress_report.h"
@@ -69,9 +70,8 @@ Status dry_run_shapes(const compress::CompressRequest& request, const io::ModelC
 }
 
 Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writer) {
-  std::error_code ignored;
   const fs::path config_json =
-      fs::is_directory(request.model, ignored) ? request.model / "config.json" : request.model;
+      io::may_be_model(request.model) ? request.model / "config.json" : request.model;
   NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
   print_settings(writer, request);
   if (compress::narrows_mlps(request)) {

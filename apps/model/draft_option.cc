@@ -9,6 +9,8 @@
 #include "help.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "io/model_name.h"
+#include "io/text_file.h"
 #include "message.h"
 #include "model/draft_check.h"
 #include "model/draft_model.h"
@@ -24,8 +26,8 @@ constexpr const char* kLookup = "ngram";
 constexpr int64_t kChunkTokens = 512;
 
 bool has_tokenizer(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "tokenizer.json", ignored);
+  const auto found = io::is_there(folder / "tokenizer.json");
+  return found.ok() && *found;
 }
 
 Status check_tokens(const fs::path& draft, const io::ModelConfig& config,
@@ -44,13 +46,13 @@ Status check_tokens(const fs::path& draft, const io::ModelConfig& config,
 
 Result<model::Transformer> load_transformer(const fs::path& folder, const model::Transformer& model,
                                             const text::Tokenizer* tokenizer) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored))
-    return fail("{}: expected the folder of a model, or {} for a lookup in the text",
-                folder.string(), kLookup);
+  if (!io::may_be_model(folder))
+    return fail("{}: expected a model or {} for a lookup in the text; there is no such folder{}",
+                folder.string(), kLookup, io::missing_model_hint(folder.string()));
   NMM_ASSIGN(auto config, io::ModelConfig::load(folder / "config.json"));
   NMM_TRY(check_tokens(folder, config, model, tokenizer));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(folder));
+  NMM_TRY(model::check_one_rope_table(config, folder));
   NMM_TRY(model::check_not_larger(model.checkpoint(), checkpoint));
   return model::Transformer::load(std::move(config), std::move(checkpoint), model.backend());
 }

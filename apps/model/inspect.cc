@@ -1,7 +1,11 @@
 // The command neuronmm inspect: shows the content of a model folder and how each MLP matrix was
 // compressed.
 
+#include <map>
+#include <vector>
+
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
@@ -33,6 +37,65 @@ double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// Returns " in N of M layers", or nothing if it is all of them.
+std::string layers_text(int64_t count, const io::ModelConfig& config) {
+  if (count == config.num_hidden_layers) return {};
+  return fmt::format(" in {} of {} layers", count, config.num_hidden_layers);
+}
+
+void print_windows(const ReportWriter& writer, const io::ModelConfig& config) {
+  std::map<int64_t, int64_t> layers_of;
+  for (const io::LayerAttention& layer : config.layers) ++layers_of[layer.window];
+  for (const auto& [window, count] : layers_of) {
+    if (window == 0) continue;
+    writer.print("  {:<24}{}{}\n", "sliding_window", window, layers_text(count, config));
+  }
+}
+
+void print_ropes(const ReportWriter& writer, const io::ModelConfig& config) {
+  std::map<int64_t, int64_t> layers_of;
+  for (const io::LayerAttention& layer : config.layers) ++layers_of[layer.rope];
+  for (const auto& [index, count] : layers_of) {
+    const std::string layers = layers_text(count, config);
+    if (index == io::kNoRope) {
+      writer.print("  {:<24}none{}\n", "RoPE", layers);
+      continue;
+    }
+    const io::RopeTable& table = config.ropes.at(static_cast<size_t>(index));
+    const bool partial = table.rotary_width > 0 && table.rotary_width < config.head_dim;
+    writer.print(
+        "  {:<24}theta {}{}{}{}\n", "RoPE", table.theta,
+        table.scaling.index() == 0 ? "" : fmt::format(", {} scaling", io::rope_type(table.scaling)),
+        partial ? fmt::format(", of {} dimensions", table.rotary_width) : "", layers);
+  }
+}
+
+// Returns the switches of the forward pass that are not as in Llama and stand in no other line.
+std::string other_switches(const io::ModelConfig& config) {
+  std::vector<std::string> names;
+  const auto number = [&](const char* name, double value, double usual) {
+    if (value != usual) names.push_back(fmt::format("{} {:.6g}", name, value));
+  };
+  if (config.output_norms) {
+    names.emplace_back(config.input_norms ? "norms of inputs and outputs"
+                                          : "norms of outputs only");
+  }
+  if (config.activation == io::Activation::kGeluTanh) names.emplace_back("GeGLU (tanh)");
+  if (config.attention_output_bias) names.emplace_back("o bias");
+  if (config.mlp_bias) names.emplace_back("MLP biases");
+  if (config.qk_norm == io::QkNorm::kWholeWidth) names.emplace_back("q/k norm of the whole width");
+  if (config.qk_norm_after_rope) names.emplace_back("q/k norm after RoPE");
+  number("gain offset", config.gain_offset, 0.0);
+  number("score scale", config.score_scale, 0.0);
+  number("score cap", config.score_cap, 0.0);
+  number("logit cap", config.logit_cap, 0.0);
+  number("embedding scale", config.embedding_scale, 1.0);
+  number("residual scale", config.residual_scale, 1.0);
+  number("logit divisor", config.logit_divisor, 1.0);
+  number("query temperature", config.query_temperature.beta, 0.0);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
   writer.print("{}\n", io::architecture_name(config.architecture));
   writer.print("  {:<24}{}\n  {:<24}{}\n  {:<24}{}\n", "hidden_size", config.hidden_size,
@@ -40,16 +103,16 @@ void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
                config.num_hidden_layers);
   writer.print("  {:<24}{} heads, {} kv heads, head_dim {}{}{}\n", "attention",
                config.num_attention_heads, config.num_key_value_heads, config.head_dim,
-               config.attention_bias ? ", q/k/v bias" : "", config.qk_norm ? ", q/k norm" : "");
-  if (config.sliding_window > 0)
-    writer.print("  {:<24}{}\n", "sliding_window", config.sliding_window);
+               config.attention_bias ? ", q/k/v bias" : "",
+               config.qk_norm != io::QkNorm::kNone ? ", q/k norm" : "");
+  print_windows(writer, config);
   writer.print("  {:<24}{}{}\n", "vocab_size", config.vocab_size,
                config.tie_word_embeddings ? ", tied LM head" : "");
   writer.print("  {:<24}{}\n", "max_position_embeddings", config.max_position_embeddings);
-  writer.print("  {:<24}theta {}{}\n", "RoPE", config.rope_theta,
-               config.rope_scaling.index() == 0
-                   ? ""
-                   : fmt::format(", {} scaling", io::rope_type(config.rope_scaling)));
+  print_ropes(writer, config);
+  if (const std::string others = other_switches(config); !others.empty()) {
+    writer.print("  {:<24}{}\n", "other switches", others);
+  }
 }
 
 void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,
@@ -78,11 +141,15 @@ void print_calibration(const ReportWriter& writer,
   }
 }
 
-void print_compression(const ReportWriter& writer, const io::ModelConfig& config) {
+void print_compression(const ReportWriter& writer, const io::ModelConfig& config,
+                       const io::Checkpoint& checkpoint) {
   if (config.quantization) {
     writer.print("  {:<24}{}; a bf16 scale per row and {} columns\n", "weights",
                  io::quantization_text(*config.quantization), io::kScaleGroupSize);
     print_calibration(writer, config.quantization->calibration);
+  }
+  if (!checkpoint.foreign_text().empty()) {
+    writer.print("  {:<24}{}\n", "weights", checkpoint.foreign_text());
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
@@ -126,16 +193,15 @@ void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint)
     // The debug format escapes control characters in a hostile name. Its quotes are removed.
     const std::string quoted = fmt::format("{:?}", name);
     writer.print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
-                 dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
+                 type_name(tensor), shape_string(tensor.shape), tensor.size_bytes());
   }
 }
 
 Json tensors_json(const io::Checkpoint& checkpoint) {
   Json tensors = Json::object();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    tensors[name] = {{"dtype", dtype_name(tensor.dtype)},
-                     {"shape", tensor.shape},
-                     {"bytes", tensor.size_bytes()}};
+    tensors[name] = {
+        {"dtype", type_name(tensor)}, {"shape", tensor.shape}, {"bytes", tensor.size_bytes()}};
   }
   return tensors;
 }
@@ -149,7 +215,7 @@ Result<int> run_inspect(const InspectOptions& options) {
   NMM_ASSIGN(const std::vector<LayerRows> layers, read_layers(checkpoint, config));
   print_config(writer, config);
   print_totals(writer, checkpoint, layers);
-  print_compression(writer, config);
+  print_compression(writer, config, checkpoint);
   print_layers(writer, layers, config);
   if (options.processes > 0) {
     NMM_TRY(print_processes(writer, checkpoint, config, options.processes));

@@ -55,6 +55,11 @@ Json layers_json(const std::vector<LayerRows>& layers, const io::ModelConfig& co
   return list;
 }
 
+std::string weights_text(const io::ModelConfig& config, const io::Checkpoint& checkpoint) {
+  if (config.quantization) return io::quantization_text(*config.quantization);
+  return checkpoint.foreign_text().empty() ? "floats" : checkpoint.foreign_text();
+}
+
 }  // namespace
 
 Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
@@ -100,7 +105,7 @@ int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpo
 std::string dtypes_of(const io::Checkpoint& checkpoint) {
   std::vector<std::string_view> names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const std::string_view dtype = dtype_name(tensor.dtype);
+    const std::string_view dtype = type_name(tensor);
     if (std::ranges::find(names, dtype) == names.end()) names.push_back(dtype);
   }
   return fmt::format("{}", fmt::join(names, ", "));
@@ -121,7 +126,7 @@ Json model_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
       {"max_position_embeddings", config.max_position_embeddings},
       {"tie_word_embeddings", config.tie_word_embeddings},
       {"dtypes", dtypes_of(checkpoint)},
-      {"weights", config.quantization ? io::quantization_text(*config.quantization) : "floats"},
+      {"weights", weights_text(config, checkpoint)},
       {"bits_per_weight", bits_per_weight(checkpoint.size_bytes(), checkpoint.parameters())},
       {"parameters", checkpoint.parameters()},
       {"bytes", checkpoint.size_bytes()},

@@ -105,7 +105,7 @@ Result<std::vector<LayerPlan>> read_plans(const io::Checkpoint& checkpoint,
       layer.chosen.push_back(
           tensor_parallel::choose_layout(layer.costs, link.machine, processes, Wire::kFp32).layout);
     }
-    layer.attention_bytes = attention_bytes(weights, model::attention_shape(config),
+    layer.attention_bytes = attention_bytes(weights, model::attention_shape(config, i),
                                             config.quantization.has_value(), processes);
     layers.push_back(std::move(layer));
   }
@@ -152,7 +152,7 @@ void print_sums(const ReportWriter& writer, const std::vector<LayerPlan>& layers
 
 Status print_processes(const ReportWriter& writer, const io::Checkpoint& checkpoint,
                        const io::ModelConfig& config, int processes) {
-  const ops::AttentionShape whole = model::attention_shape(config);
+  const ops::AttentionShape whole = model::attention_shape(config, 0);
   const bool quantized = config.quantization.has_value();
   NMM_TRY(tensor_parallel::check_heads(whole, quantized, processes));
   NMM_ASSIGN(const auto layers, read_plans(checkpoint, config, processes));

@@ -52,7 +52,7 @@ Result<io::ModelConfig> paper_model(std::string_view name) {
     // The smallest value of the six models; requests are far shorter.
     config.max_position_embeddings = 40960;
     config.tie_word_embeddings = sizes.tied_embeddings;
-    config.qk_norm = sizes.architecture == io::Architecture::kQwen3;
+    if (sizes.architecture == io::Architecture::kQwen3) config.qk_norm = io::QkNorm::kPerHead;
     return config;
   }
   return fail("unknown model {}: expected one of the paper's", name);

@@ -8,6 +8,8 @@
 #include "base/parallel.h"
 #include "commands.h"
 #include "cpu/backend.h"
+#include "gguf/mounted_gguf.h"
+#include "io/mounted_model.h"
 #include "process.h"
 #include "report_writer.h"
 #include "training/finetune_flags.h"
@@ -133,6 +135,7 @@ void add_trainer(Program& program) {
 
 int main(int argc, char** argv) {
   return neuronmm::apps::run_guarded([&] {
+    neuronmm::io::set_mount_opener(neuronmm::gguf::open_mounted);
     neuronmm::apps::Program program;
     neuronmm::apps::add_trainer(program);
     neuronmm::apps::add_metric(program);

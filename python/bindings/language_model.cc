@@ -14,6 +14,7 @@
 #include "cpu/kernels.h"
 #include "eval/paired_perplexity.h"
 #include "eval/perplexity.h"
+#include "io/model_name.h"
 #include "io/text_file.h"
 #include "job.h"
 
@@ -24,7 +25,8 @@ using namespace nb::literals;
 using text::TokenId;
 using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
 
-Result<std::shared_ptr<const LoadedModel>> load_model(const std::filesystem::path& folder) {
+Result<std::shared_ptr<const LoadedModel>> load_model(const std::filesystem::path& name) {
+  const std::filesystem::path folder = io::find_model(name.string());
   auto model = std::make_shared<LoadedModel>();
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(folder));
   model->tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));

@@ -23,6 +23,7 @@
 #include "cpu/kernels.h"
 #include "eval/folder_divergence.h"
 #include "gguf/import.h"
+#include "io/model_name.h"
 #include "job.h"
 #include "language_model.h"
 #include "removed_options.h"
@@ -61,7 +62,7 @@ Status read_name(const std::optional<std::string>& name, Result<Value> (*parse)(
 
 Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
   compress::CompressGiven given;
-  given.model = flags.model;
+  given.model = io::find_model(flags.model.string());
   given.out = flags.output;
   given.ratio = flags.ratio;
   NMM_TRY(read_name(flags.form, compress::parse_form, given.form));
@@ -222,7 +223,7 @@ struct QuantizeFlags {
 
 Result<compress::QuantizeRequest> settings_of(const QuantizeFlags& flags) {
   compress::QuantizeGiven given;
-  given.model = flags.model;
+  given.model = io::find_model(flags.model.string());
   given.out = flags.output;
   given.bits = flags.bits;
   given.group = flags.group;

@@ -9,6 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "io/model_name.h"
 #include "job.h"
 #include "language_model.h"
 #include "text/chat_template.h"
@@ -21,8 +22,9 @@ using namespace nb::literals;
 using text::TokenId;
 using text::Tokenizer;
 
-std::shared_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
+std::shared_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& name) {
   const nb::gil_scoped_release released;
+  const std::filesystem::path folder = io::find_model(name.string());
   return std::make_shared<Tokenizer>(value_or_throw(Tokenizer::load(folder)));
 }
 

@@ -21,7 +21,7 @@ neuronmm_quantization describes rounded weights:
                  bits and group_size
 """
 
-from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+import transformers
 
 # An MLP that is split across devices is split between gate and up on one side and down on the
 # other. The first factors of gate and up and the second factor of down are whole on each device.
@@ -31,34 +31,51 @@ FACTOR_TP_PLAN = {
     "layers.*.mlp.down_v_proj": "rowwise",
 }
 
-
-class NeuronmmLlamaConfig(LlamaConfig):
-    model_type = "neuronmm_llama"
-    base_model_tp_plan = LlamaConfig.base_model_tp_plan | FACTOR_TP_PLAN
-
-    neuronmm_compression: dict | None = None
-    neuronmm_quantization: dict | None = None
-
-
-class NeuronmmMistralConfig(MistralConfig):
-    model_type = "neuronmm_mistral"
-    base_model_tp_plan = MistralConfig.base_model_tp_plan | FACTOR_TP_PLAN
-
-    neuronmm_compression: dict | None = None
-    neuronmm_quantization: dict | None = None
-
-
-class NeuronmmQwen2Config(Qwen2Config):
-    model_type = "neuronmm_qwen2"
-    base_model_tp_plan = Qwen2Config.base_model_tp_plan | FACTOR_TP_PLAN
-
-    neuronmm_compression: dict | None = None
-    neuronmm_quantization: dict | None = None
+# The families by the beginning of their class names, with their class in transformers.
+CONFIGS = {
+    "Llama": "LlamaConfig",
+    "Mistral": "MistralConfig",
+    "Qwen2": "Qwen2Config",
+    "Qwen3": "Qwen3Config",
+    "Phi3": "Phi3Config",
+    "Granite": "GraniteConfig",
+    "SeedOss": "SeedOssConfig",
+    "Ministral": "MinistralConfig",
+    "Ministral3": "Ministral3Config",
+    "SmolLM3": "SmolLM3Config",
+    "Olmo2": "Olmo2Config",
+    "Olmo3": "Olmo3Config",
+    "HunYuanDenseV1": "HunYuanDenseV1Config",
+    "Gemma2": "Gemma2Config",
+    "Gemma3": "Gemma3TextConfig",
+    "Exaone4": "Exaone4Config",
+}
 
 
-class NeuronmmQwen3Config(Qwen3Config):
-    model_type = "neuronmm_qwen3"
-    base_model_tp_plan = Qwen3Config.base_model_tp_plan | FACTOR_TP_PLAN
+def config_class(stem):
+    dense = getattr(transformers, CONFIGS[stem])
+    fields = {
+        "__module__": __name__,
+        "__annotations__": {"neuronmm_compression": dict | None, "neuronmm_quantization": dict | None},
+        "model_type": f"neuronmm_{dense.model_type}",
+        "base_model_tp_plan": (dense.base_model_tp_plan or {}) | FACTOR_TP_PLAN,
+        "neuronmm_compression": None,
+        "neuronmm_quantization": None,
+    }
+    return type(f"Neuronmm{stem}Config", (dense,), fields)
 
-    neuronmm_compression: dict | None = None
-    neuronmm_quantization: dict | None = None
+
+def config_of(stem):
+    """Returns the class of a family, which is made when it is first asked for."""
+    name = f"Neuronmm{stem}Config"
+    if name not in globals():
+        globals()[name] = config_class(stem)
+    return globals()[name]
+
+
+def __getattr__(name):
+    """Finds the class that config.json names. Older versions of transformers lack some families."""
+    stem = name.removeprefix("Neuronmm").removesuffix("Config")
+    if name != f"Neuronmm{stem}Config" or stem not in CONFIGS:
+        raise AttributeError(name)
+    return config_of(stem)

@@ -1,30 +1,16 @@
-"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3.
+"""Models whose weights neuronmm has made smaller.
 
 Their MLPs may be smaller, their weights may have 8, 6 or 4 bits, or both. Everything except these
 linear layers is transformers' own code.
 """
 
 import torch
+import transformers
 from torch import nn
 from torch.nn import functional as F
-from transformers import (
-    LlamaForCausalLM,
-    LlamaModel,
-    MistralForCausalLM,
-    MistralModel,
-    Qwen2ForCausalLM,
-    Qwen2Model,
-    Qwen3ForCausalLM,
-    Qwen3Model,
-)
 
-from .configuration_neuronmm import (
-    NeuronmmLlamaConfig,
-    NeuronmmMistralConfig,
-    NeuronmmQwen2Config,
-    NeuronmmQwen3Config,
-)
-from .neuronmm_mlp import smaller_mlps
+from .configuration_neuronmm import CONFIGS, config_of
+from .neuronmm_mlp import LowRankMLP, smaller_mlps
 
 SCALED = 128  # columns of a row that share a scale
 FLOATS = 16  # the "bits" of a module that keeps its floats
@@ -101,9 +87,12 @@ class LowBitEmbedding(LowBitWeight):
         super().__init__(embedding.num_embeddings, embedding.embedding_dim, bits, group)
         # The buffer has the dtype that the model computes in. No other tensor of this module has it.
         self.register_buffer("computes_in", torch.empty(0), persistent=False)
+        # Gemma 3 multiplies what it reads from the table.
+        self.scale = getattr(embedding, "scalar_embed_scale", 1.0)
 
     def forward(self, ids):
-        return self.values(ids, self.computes_in.dtype)
+        dtype = self.computes_in.dtype
+        return self.values(ids, dtype) * torch.tensor(self.scale, dtype=dtype)
 
 
 class TiedLowBitHead(nn.Module):
@@ -139,6 +128,38 @@ def format_of(config, module):
     return bits, group
 
 
+class SplitProjections:
+    """Stands for the fused projection of q, k and v. The three are modules of the attention."""
+
+    def __init__(self, attention):
+        self.attention = attention
+
+    def __call__(self, x):
+        return torch.cat([self.attention.q_proj(x), self.attention.k_proj(x), self.attention.v_proj(x)], dim=-1)
+
+
+def split_projections(attention, config):
+    """Replaces the fused projection of a Phi-3 layer by three, as the folder has them."""
+    head = config.hidden_size // config.num_attention_heads
+    widths = {"q": config.num_attention_heads, "k": config.num_key_value_heads, "v": config.num_key_value_heads}
+    for letter, heads in widths.items():
+        setattr(attention, f"{letter}_proj", nn.Linear(config.hidden_size, heads * head, bias=False))
+    del attention.qkv_proj
+    attention.qkv_proj = SplitProjections(attention)
+
+
+class NoRotary(nn.Module):
+    """Positions of a model that does not turn queries and keys."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+    def forward(self, x, position_ids):
+        cos = torch.ones(*position_ids.shape, self.width, dtype=x.dtype, device=x.device)
+        return cos, torch.zeros_like(cos)
+
+
 class NeuronmmPreTrainedModel:
     """Common code of all models here. Must be the first base class, before transformers' class."""
 
@@ -168,6 +189,12 @@ class NeuronmmPreTrainedModel:
 class NeuronmmModel(NeuronmmPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
+        if config.model_type == "neuronmm_phi3":
+            for layer in self.layers:
+                split_projections(layer.self_attn, config)
+                layer.mlp = LowRankMLP(config, dict(gate=0, up=0, down=0))
+        if getattr(config, "position_embedding_type", "rope") == "nope":
+            self.rotary_emb = NoRotary(config)
         if config.neuronmm_compression is not None:
             for layer, mlp in zip(self.layers, smaller_mlps(config, config.neuronmm_compression)):
                 layer.mlp = mlp
@@ -213,37 +240,35 @@ class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
         return None if isinstance(self.lm_head, TiedLowBitHead) else self.lm_head
 
 
-class NeuronmmLlamaModel(NeuronmmModel, LlamaModel):
-    config_class = NeuronmmLlamaConfig
+def decoder_of(stem):
+    """Returns the class of a family's decoder, which is made when it is first asked for."""
+    name = f"Neuronmm{stem}Model"
+    if name not in globals():
+        dense = getattr(transformers, "Gemma3TextModel" if stem == "Gemma3" else f"{stem}Model")
+        fields = {"__module__": __name__, "config_class": config_of(stem)}
+        globals()[name] = type(name, (NeuronmmModel, dense), fields)
+    return globals()[name]
 
 
-class NeuronmmLlamaForCausalLM(NeuronmmForCausalLM, LlamaForCausalLM):
-    config_class = NeuronmmLlamaConfig
-    dense_class, model_class = LlamaForCausalLM, NeuronmmLlamaModel
+def causal_model_of(stem):
+    """Returns the class of a family's decoder with an LM head."""
+    name = f"Neuronmm{stem}ForCausalLM"
+    if name not in globals():
+        dense = getattr(transformers, f"{stem}ForCausalLM")
+        fields = {
+            "__module__": __name__,
+            "config_class": config_of(stem),
+            "dense_class": dense,
+            "model_class": decoder_of(stem),
+        }
+        globals()[name] = type(name, (NeuronmmForCausalLM, dense), fields)
+    return globals()[name]
 
 
-class NeuronmmMistralModel(NeuronmmModel, MistralModel):
-    config_class = NeuronmmMistralConfig
-
-
-class NeuronmmMistralForCausalLM(NeuronmmForCausalLM, MistralForCausalLM):
-    config_class = NeuronmmMistralConfig
-    dense_class, model_class = MistralForCausalLM, NeuronmmMistralModel
-
-
-class NeuronmmQwen2Model(NeuronmmModel, Qwen2Model):
-    config_class = NeuronmmQwen2Config
-
-
-class NeuronmmQwen2ForCausalLM(NeuronmmForCausalLM, Qwen2ForCausalLM):
-    config_class = NeuronmmQwen2Config
-    dense_class, model_class = Qwen2ForCausalLM, NeuronmmQwen2Model
-
-
-class NeuronmmQwen3Model(NeuronmmModel, Qwen3Model):
-    config_class = NeuronmmQwen3Config
-
-
-class NeuronmmQwen3ForCausalLM(NeuronmmForCausalLM, Qwen3ForCausalLM):
-    config_class = NeuronmmQwen3Config
-    dense_class, model_class = Qwen3ForCausalLM, NeuronmmQwen3Model
+def __getattr__(name):
+    """Finds the class that config.json names. Older versions of transformers lack some families."""
+    for ending, make in (("ForCausalLM", causal_model_of), ("Model", decoder_of)):
+        stem = name.removeprefix("Neuronmm").removesuffix(ending)
+        if name == f"Neuronmm{stem}{ending}" and stem in CONFIGS:
+            return make(stem)
+    raise AttributeError(name)

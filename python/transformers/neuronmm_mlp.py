@@ -12,9 +12,24 @@ MATRICES = ("gate", "up", "down")
 
 
 def activation(config):
-    if config.hidden_act != "silu":
-        raise ValueError(f'config.json: "hidden_act": this code computes silu, found {config.hidden_act!r}')
-    return nn.SiLU()
+    """Returns SiLU, or Gemma's GELU, whose key has another name."""
+    name = getattr(config, "hidden_activation", None) or config.hidden_act
+    if name in ("silu", "swish"):
+        return nn.SiLU()
+    if name == "gelu_pytorch_tanh":
+        return nn.GELU(approximate="tanh")
+    raise ValueError(f'config.json: "hidden_act": this code computes silu and gelu_pytorch_tanh, found {name!r}')
+
+
+class Bias(nn.Module):
+    """The bias of a matrix that is stored as two factors."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, y):
+        return y + self.bias
 
 
 class LowRankMLP(nn.Module):
@@ -28,20 +43,24 @@ class LowRankMLP(nn.Module):
         super().__init__()
         self.ranks = {name: sizes[name] for name in MATRICES}
         self.act_fn = activation(config)
+        bias = getattr(config, "mlp_bias", False)
         for name, rank in self.ranks.items():
             inputs, outputs = config.hidden_size, config.intermediate_size
             if name == "down":
                 inputs, outputs = outputs, inputs
             if rank == 0:
-                self.add_module(f"{name}_proj", nn.Linear(inputs, outputs, bias=False))
+                self.add_module(f"{name}_proj", nn.Linear(inputs, outputs, bias=bias))
             else:
                 self.add_module(f"{name}_v_proj", nn.Linear(inputs, rank, bias=False))
                 self.add_module(f"{name}_u_proj", nn.Linear(rank, outputs, bias=False))
+                if bias:
+                    self.add_module(f"{name}_proj", Bias(outputs))
 
     def project(self, name, x):
         if self.ranks[name] == 0:
             return getattr(self, f"{name}_proj")(x)
-        return getattr(self, f"{name}_u_proj")(getattr(self, f"{name}_v_proj")(x))
+        y = getattr(self, f"{name}_u_proj")(getattr(self, f"{name}_v_proj")(x))
+        return getattr(self, f"{name}_proj")(y) if hasattr(self, f"{name}_proj") else y
 
     def forward(self, x):
         return self.project("down", self.act_fn(self.project("gate", x)) * self.project("up", x))
@@ -79,11 +98,14 @@ class PivotedMLP(nn.Module):
         self.hidden = config.hidden_size
         self.act_fn = activation(config)
         self.ranks = {name: sizes.get(name, 0) for name in ("input", *MATRICES)}
+        bias = getattr(config, "mlp_bias", False)
+        if bias and self.ranks["down"] > 0:
+            raise ValueError("this code has no biases with pivots of the output; compress with --form uv")
         neurons = sizes.get("neurons") or config.intermediate_size
         shared = self.ranks["input"] or self.hidden
-        self.gate_proj = nn.Linear(self.ranks["gate"] or shared, neurons, bias=False)
-        self.up_proj = nn.Linear(self.ranks["up"] or shared, neurons, bias=False)
-        self.down_proj = nn.Linear(neurons, self.ranks["down"] or self.hidden, bias=False)
+        self.gate_proj = nn.Linear(self.ranks["gate"] or shared, neurons, bias=bias)
+        self.up_proj = nn.Linear(self.ranks["up"] or shared, neurons, bias=bias)
+        self.down_proj = nn.Linear(neurons, self.ranks["down"] or self.hidden, bias=bias)
         for name in self.pivoted():
             rank = self.ranks[name]
             inputs, outputs = self.hidden - rank, rank

@@ -40,7 +40,8 @@ std::map<std::string, Shape> rounded_shapes(const io::Checkpoint& checkpoint,
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
     const std::string name =
         spec.name.starts_with(written) ? prefix + spec.name.substr(written.size()) : spec.name;
-    const bool rounded = model::rounding_of(spec.name, config, *config.quantization).has_value();
+    const bool rounded = config.quantization &&
+                         model::rounding_of(spec.name, config, *config.quantization).has_value();
     if (rounded && checkpoint.has(name)) shapes[name] = spec.shape;
   }
   return shapes;
@@ -73,9 +74,11 @@ Status visit_floats(const io::Checkpoint& checkpoint, const ops::WeightView& wei
   return {};
 }
 
-// Passes a tensor that is not rounded to `use`, in fp32. Such tensors are norms, biases, and an
-// embedding table that is not tied to the LM head.
-Status visit_kept(const TensorView& tensor, const TensorSource::Use& use) {
+// Passes a tensor that is not rounded in a format of ours to `use`, in fp32. Such tensors are
+// norms, biases, an embedding table that is not tied to the LM head, and codes of another program.
+Status visit_kept(const io::Checkpoint& checkpoint, const TensorView& tensor,
+                  const TensorSource::Use& use) {
+  if (tensor.shape.size() == 2) return visit_floats(checkpoint, tensor, use);
   std::vector<float> values(static_cast<size_t>(tensor.size()));
   to_floats(tensor, 0, tensor.size(), values.data());
   return use({DType::kF32, tensor.shape, reinterpret_cast<const std::byte*>(values.data())});
@@ -101,8 +104,8 @@ Result<std::vector<TensorSource>> float_sources(const io::Checkpoint& checkpoint
       source.spec.dtype = tensor.dtype;
       source.visit = [view = tensor](const TensorSource::Use& use) { return use(view); };
     } else {
-      source.visit = [view = tensor](const TensorSource::Use& use) {
-        return visit_kept(view, use);
+      source.visit = [&checkpoint, view = tensor](const TensorSource::Use& use) {
+        return visit_kept(checkpoint, view, use);
       };
     }
     sources.push_back(std::move(source));
@@ -133,16 +136,16 @@ Status write_config(const io::Checkpoint& checkpoint, const io::ModelConfig& con
 Status dequantize(const fs::path& model, const fs::path& out, Progress& progress) {
   NMM_ASSIGN(const auto identity, io::folder_identity(model));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
-  if (!config.quantization) {
+  NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
+  if (!config.quantization && checkpoint.foreign_text().empty()) {
     return fail("{}: expected weights of 8, 6 or 4 bits, found floats", model.string());
   }
-  NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_TRY(io::check_agreement(config, checkpoint));
   NMM_ASSIGN(const auto sources, float_sources(checkpoint, config));
   NMM_ASSIGN(auto output, io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model,
                                                    io::FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), bytes_of(sources)));
-  NMM_TRY(write_tensors(sources, output.staging(), progress));
+  NMM_TRY(write_tensors(sources, config.architecture, output.staging(), progress));
   NMM_TRY(write_config(checkpoint, config, output.staging()));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

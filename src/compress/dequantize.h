@@ -1,5 +1,6 @@
 #pragma once
-// Converts a model folder with weights of 8, 6 or 4 bits into one in fp32, because `compress` and
+// Converts a model folder with weights of 8, 6 or 4 bits, also with those of another program
+// (io/foreign_weights.h), into one in fp32, because `compress` and
 // `quantize` need float weights. Every weight becomes the exact value that its scale and byte stand
 // for (docs/design/rounding.md), which fp32 represents exactly. What rounding has lost stays lost.
 // The option --dequantize of both commands uses this.

@@ -58,9 +58,9 @@ class HelperPass {
   }
 
   // Sets the hidden states to the embeddings of the tokens. `table` is [vocab_size, H].
-  void embed(const TensorView& table) {
+  void embed(const TensorView& table, double scale) {
     for (size_t i = 0; i < own_.size(); ++i) {
-      model::embed(table, sequences_[own_[i]], hidden_[i].view());
+      model::embed(table, sequences_[own_[i]], scale, hidden_[i].view());
     }
   }
 
@@ -155,7 +155,7 @@ class HelperProcess {
         checkpoint_(checkpoint),
         config_(config),
         backend_(backend),
-        rotary_(model::rotary_embedding(config)) {}
+        rotary_(config) {}
 
   Status run() {
     while (true) {
@@ -192,7 +192,7 @@ class HelperProcess {
     NMM_ASSIGN(const TensorView table,
                checkpoint_.require(model::tensor_prefix(checkpoint_) + "embed_tokens.weight",
                                    {config_.vocab_size, config_.hidden_size}));
-    pass_->embed(table);
+    pass_->embed(table, config_.embedding_scale);
     return {};
   }
 
@@ -244,7 +244,7 @@ class HelperProcess {
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const ops::Backend& backend_;
-  const ops::RotaryEmbedding rotary_;
+  const model::RotaryTables rotary_;
   std::optional<HelperPass> pass_;
 };
 

@@ -11,6 +11,8 @@
 #define NEURONMM_CPU_ATTENTION_INL_H_
 #endif
 
+#include <array>
+
 #include "cpu/bf16_pairs-inl.h"
 #include "cpu/buffer.h"
 #include "cpu/kv_cache.h"
@@ -49,7 +51,7 @@ class FloatAttention {
                                      .columns = of.padded(),
                                      .sums = {nullptr, 0, scores_, kKeyBlock}});
   }
-  const float* scores(int64_t row) const { return scores_ + row * kKeyBlock; }
+  float* scores(int64_t row) { return scores_ + row * kKeyBlock; }
   // Replaces two vectors of a row's scores by probabilities.
   HWY_INLINE void store(int64_t row, int64_t /*rows*/, int64_t i, Vector first, Vector second) {
     hn::StoreU(first, Floats(), scores_ + row * kKeyBlock + i);
@@ -87,7 +89,7 @@ class PairAttention {
                     .columns = of.padded(),
                     .sums = {nullptr, 0, scores_, kKeyBlock}});
   }
-  const float* scores(int64_t row) const { return scores_ + row * kKeyBlock; }
+  float* scores(int64_t row) { return scores_ + row * kKeyBlock; }
   HWY_INLINE void store(int64_t row, int64_t /*rows*/, int64_t i, Vector first, Vector second) {
     hn::StoreU(InstructionBf16Pairs::round(first, second), Words(),
                probabilities_ + row * kRowWords + i / 2);
@@ -133,7 +135,7 @@ class AmxAttention {
           {nullptr, 0, scores_ + first, kKeyBlock});
     }
   }
-  const float* scores(int64_t row) const { return scores_ + row * kKeyBlock; }
+  float* scores(int64_t row) { return scores_ + row * kKeyBlock; }
   HWY_INLINE void store(int64_t row, int64_t /*rows*/, int64_t i, Vector first, Vector second) {
     hn::StoreU(Product::Bf16Pairs::round(first, second), Words(),
                probabilities() + row * kKeyBlock + i / 2);
@@ -213,17 +215,45 @@ class ExpandedBlock {
   uint32_t *keys_, *values_;
 };
 
+// The scales of the keys of scores that have been multiplied by them.
+inline constexpr auto kAllOnes = [] {
+  std::array<float, kKeyBlock> ones{};
+  for (float& one : ones) one = 1.0f;
+  return ones;
+}();
+inline constexpr const float* kOnes = kAllOnes.data();
+
+// Replaces `count` scores by tanh(factor · score), with the scales of the keys (kScaled). The mask
+// comes later, because capping -infinity would make it finite.
+template <bool kScaled>
+inline void cap_scores(const float* key_scales, float factor, int64_t count, float* scores) {
+  const Floats d;
+  const Vector c = hn::Set(d, factor);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Vector score = hn::Mul(hn::LoadU(d, scores + i), c);
+    if constexpr (kScaled) score = hn::Mul(score, hn::LoadU(d, key_scales + i));
+    hn::StoreU(hyperbolic_tangent(score), d, scores + i);
+  }
+}
+
 template <bool kScaled, class Products>
 HWY_INLINE void attend_tile(const TileOfAttention& of, int64_t begin, Products& products) {
   const AttentionBlock& b = of.all;
   const int64_t rows = of.rows(), first = b.q.first_row(of.tile), features = of.features();
   products.score(of);
+  PositionScales scales = of.scales;
+  if (b.cap_factor != 0.0f) {
+    for (int64_t r = 0; r < rows; ++r) {
+      cap_scores<kScaled>(scales.keys, b.cap_factor, of.padded(), products.scores(r));
+    }
+    scales.keys = kOnes;
+  }
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first + r;
     const RowSums sums = {b.sums.max[row], b.sums.sum + row * kSumLanes,
                           b.sums.weighted + row * features, features};
     softmax_row<Products::kDegree, kScaled>(
-        products.scores(r), of.padded(), visible_range(b, row, begin, of.count), of.scales, b.scale,
+        products.scores(r), of.padded(), visible_range(b, row, begin, of.count), scales, b.scale,
         sums,
         [&](int64_t i, Vector one, Vector two) HWY_ATTR { products.store(r, rows, i, one, two); });
   }

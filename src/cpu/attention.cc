@@ -83,8 +83,20 @@ class Attention {
   }
   int64_t group() const { return shape_.num_attention_heads / shape_.num_key_value_heads; }
   int64_t features() const { return (shape_.head_dim + kPanel - 1) / kPanel * kPanel; }
+  // Returns what a score is multiplied by before it becomes a power of 2.
   float scale() const {
+    if (shape_.score_cap != 0.0) return static_cast<float>(std::numbers::log2e * shape_.score_cap);
+    if (shape_.score_scale != 0.0) {
+      return static_cast<float>(std::numbers::log2e * shape_.score_scale);
+    }
     return std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(shape_.head_dim));
+  }
+  float cap_factor() const {
+    if (shape_.score_cap == 0.0) return 0.0f;
+    const double scale = shape_.score_scale != 0.0
+                             ? shape_.score_scale
+                             : 1.0 / std::sqrt(static_cast<double>(shape_.head_dim));
+    return static_cast<float>(scale / shape_.score_cap);
   }
   // Returns the place of row `row` of the block in q and y: the token's row, and the first column
   // of its head.
@@ -152,6 +164,7 @@ class Attention {
                                        : kernels_.attend_bf16;
     attend({.q = q,
             .scale = scale(),
+            .cap_factor = cap_factor(),
             .blocks = of.block_data(),
             .keys_offset = of.keys_offset(layer_, block.head),
             .values_offset = of.values_offset(layer_, block.head),

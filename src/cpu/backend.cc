@@ -1,7 +1,9 @@
 #include "cpu/backend.h"
 
+#include <algorithm>
 #include <source_location>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,22 +23,24 @@ constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
  public:
-  CpuBackend(const Kernels& kernels, KeysAndValues kv) : kernels_(kernels), kv_(kv) {}
+  CpuBackend(const Kernels& kernels, KeysAndValues kv, ForeignWeights foreign)
+      : kernels_(kernels), kv_(kv), foreign_(foreign) {}
 
   std::string name() const override {
     const int threads = num_threads();
     return fmt::format("cpu ({}, {} thread{})", kernels_.target, threads, threads == 1 ? "" : "s");
   }
 
+  bool rounds_foreign_weights() const override { return foreign_ == ForeignWeights::kNearest; }
   std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override {
-    return cpu::make_linear(kernels_, layer_scratch_, weight);
+    return cpu::make_linear(kernels_, layer_scratch_, weight, foreign_);
   }
   void apply_together(std::span<const ops::Linear* const> linears, ConstMatrixView x,
                       std::span<const MutableMatrixView> ys) const override {
     cpu::apply_together(kernels_, *layer_scratch_, linears, x, ys);
   }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
-    return cpu::make_mlp(kernels_, layer_scratch_, weight);
+    return cpu::make_mlp(kernels_, layer_scratch_, weight, foreign_);
   }
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
     return std::make_unique<CpuKvCache>(shape);
@@ -57,15 +61,13 @@ class CpuBackend : public ops::Backend {
   // element j + head_dim / 2.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             const ops::RotaryEmbedding& rotary) const override {
-    const int64_t half = head_dim / 2;
-    NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
-              x.columns % head_dim == 0);
-    // Every layer rotates queries and keys by the same angles, so they are computed once per
-    // forward pass.
-    angles_.update(positions, rotary);
+    const int64_t half = std::ssize(rotary.inverse_frequencies);
+    NMM_CHECK(2 * half <= head_dim && std::ssize(positions) == x.rows && x.columns % head_dim == 0);
+    RotaryAngles& angles = angles_for(rotary);
+    angles.update(positions, rotary);
     for_each_row(x, [&](int64_t i) {
       for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
-        kernels_.rotate(angles_.cos(i), angles_.sin(i), head, head + half, half);
+        kernels_.rotate(angles.cos(i), angles.sin(i), head, head + half, half);
       }
     });
   }
@@ -80,8 +82,31 @@ class CpuBackend : public ops::Backend {
     NMM_CHECK(x.rows == y.rows && x.columns == y.columns);
     for_each_row(x, [&](int64_t i) { kernels_.add(x.row(i), y.row(i), x.columns); });
   }
+  void scale(float factor, MutableMatrixView y) const override {
+    for_each_row(y, [&](int64_t i) { kernels_.scale(factor, y.row(i), y.columns); });
+  }
+  // Single rows may be as long as the vocabulary, so they are cut into pieces.
+  void soft_cap(float cap, MutableMatrixView y) const override {
+    constexpr int64_t kPiece = 8192, kTanhWork = 8;  // elements, multiply-adds of each; assumed
+    const int64_t pieces = (y.columns + kPiece - 1) / kPiece;
+    for_each_task(y.rows * pieces, kTanhWork * y.rows * y.columns, [&](int64_t task) {
+      const int64_t first = task % pieces * kPiece;
+      kernels_.soft_cap(cap, y.row(task / pieces) + first, std::min(kPiece, y.columns - first));
+    });
+  }
 
  private:
+  // Returns the table of these frequencies. Layers with other frequencies must not push each
+  // other's table out, because every pass runs all of them. A model has few.
+  RotaryAngles& angles_for(const ops::RotaryEmbedding& rotary) const {
+    constexpr size_t kMostTables = 8;
+    for (RotaryAngles& angles : angles_) {
+      if (angles.rotary() == rotary) return angles;
+    }
+    if (angles_.size() == kMostTables) angles_.clear();
+    return angles_.emplace_back();
+  }
+
   template <typename Body>
   static void for_each_row(ConstMatrixView x, const Body& body,
                            std::source_location where = std::source_location::current()) {
@@ -92,16 +117,18 @@ class CpuBackend : public ops::Backend {
   // two threads at once.
   const Kernels& kernels_;
   const KeysAndValues kv_;
+  const ForeignWeights foreign_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;
-  mutable RotaryAngles angles_;
+  mutable std::vector<RotaryAngles> angles_;
 };
 
 }  // namespace
 
 std::unique_ptr<ops::Backend> make_backend() { return make_backend(best_kernels()); }
-std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels, KeysAndValues kv) {
-  return std::make_unique<CpuBackend>(kernels, kv);
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels, KeysAndValues kv,
+                                           ForeignWeights foreign) {
+  return std::make_unique<CpuBackend>(kernels, kv, foreign);
 }
 
 }  // namespace neuronmm::cpu

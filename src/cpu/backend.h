@@ -20,9 +20,13 @@ struct Kernels;
 
 // How keys and values are kept: as bf16, or fp32 for fp32 models, or as bytes.
 enum class KeysAndValues { kAuto, kInt8 };
+// How weights in foreign formats, such as the blocks of a GGUF file, are packed: in the nearest
+// format of ours (ForeignFormat::packed_format), or as fp32, which has exactly their values.
+enum class ForeignWeights { kNearest, kExact };
 
 std::unique_ptr<ops::Backend> make_backend();  // with best_kernels()
 std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels,
-                                           KeysAndValues kv = KeysAndValues::kAuto);
+                                           KeysAndValues kv = KeysAndValues::kAuto,
+                                           ForeignWeights foreign = ForeignWeights::kNearest);
 
 }  // namespace neuronmm::cpu

@@ -56,7 +56,10 @@ void set_floats(Kernels& kernels) {
   kernels.add_attention = add_attention;
   kernels.finish_attention = finish_attention;
   kernels.silu_multiply = silu_multiply;
+  kernels.gelu_multiply = gelu_multiply;
   kernels.add = add;
+  kernels.scale = scale;
+  kernels.soft_cap = soft_cap;
   kernels.rms_norm = rms_norm;
   kernels.rotate = rotate;
   if (kernels.dot_products != DotProducts::kInt8AndBf16) {

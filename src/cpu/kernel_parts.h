@@ -15,6 +15,7 @@ void set_float_kernels(Kernels& kernels);  // float_kernels.cc: floats, attentio
 void set_int8_kernels(Kernels& kernels);   // int8_kernels.cc
 void set_int6_kernels(Kernels& kernels);   // int6_kernels.cc
 void set_int4_kernels(Kernels& kernels);   // int4_kernels.cc
+void set_coded_kernels(Kernels& kernels);  // coded_kernels.cc
 
 // Returns the instruction set that Highway has chosen, as HWY_TARGET.
 int64_t chosen_target();

@@ -49,6 +49,7 @@ const Kernels& kernels_with(int64_t target, DotProducts dots, bool amx) {
     set_int8_kernels(kernels);
     set_int6_kernels(kernels);
     set_int4_kernels(kernels);
+    set_coded_kernels(kernels);
   }
   return kernels;
 }
@@ -115,6 +116,8 @@ void Kernels::multiply(const PackedRows& a, const PackedMatrix& w, const Product
       return multiply_int6(a, w, part, bias, y);
     case WeightType::kInt4:
       return multiply_int4(a, w, part, bias, y);
+    case WeightType::kCoded:
+      return multiply_coded(a, w, part, bias, y);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/activation.h"
 #include "base/tensor.h"
 #include "cpu/packed_matrix.h"
 #include "cpu/packed_rows.h"
@@ -16,7 +17,7 @@ namespace neuronmm::cpu {
 // What rows have of the positions that they attended to so far.
 inline constexpr int64_t kSumLanes = 16;
 struct AttentionSums {
-  float* max;       // [rows], the largest score, before it is divided by sqrt(head_dim)
+  float* max;       // [rows], the largest score, before it is scaled
   float* sum;       // [rows][kSumLanes], which add up to the sum of the powers
   float* weighted;  // [rows][head_dim, padded to a multiple of kPanel], the sum of power · value
 };
@@ -28,7 +29,9 @@ struct AttentionSums {
 struct AttentionBlock {
   // k = head_dim, which is one block of K. Packed as bf16 for products of bf16, otherwise as fp32.
   PackedRows q;
-  float scale;  // log2(e) / sqrt(head_dim)
+  float scale;  // log2(e) / sqrt(head_dim), or log2(e) times the model's own scale
+  // 0, or the factor a of scores that become tanh(a · score). Then scale is log2(e) times the cap.
+  float cap_factor;
   // The keys and values of one layer and head (see kv_cache.h).
   const uint32_t* const* blocks;
   int64_t keys_offset, values_offset;  // in a block, in words
@@ -67,6 +70,9 @@ enum class DotProducts { kNone, kInt8, kInt8AndBf16 };
 // panels.
 using Multiply = void (*)(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                           const float* bias, MutableMatrixView y);
+
+// Replaces `count` outputs of up by activate(gate) · up.
+using Gating = void (*)(const float* gate, float* up, int64_t count);
 
 // The kernels of one instruction set.
 struct Kernels {
@@ -115,14 +121,21 @@ struct Kernels {
   void (*finish_attention)(const float* sum, const float* weighted, int64_t count,
                            float* y) = nullptr;
 
-  // up = silu(gate) · up
-  void (*silu_multiply)(const float* gate, float* up, int64_t count) = nullptr;
+  Gating silu_multiply = nullptr;  // up = silu(gate) · up
+  Gating gelu_multiply = nullptr;  // up = gelu_tanh(gate) · up
+  // Returns the kernel of an activation.
+  Gating gating(Activation activation) const {
+    return activation == Activation::kSilu ? silu_multiply : gelu_multiply;
+  }
   void (*add)(const float* x, float* y, int64_t count) = nullptr;  // y += x
+  void (*scale)(float factor, float* y, int64_t count) = nullptr;  // y *= factor
+  void (*soft_cap)(float cap, float* y, int64_t count) = nullptr;  // y = cap · tanh(y / cap)
   void (*rms_norm)(const float* x, const float* weight, float eps, float* y,
                    int64_t count) = nullptr;
   // (low, high) <- (low · cos - high · sin, high · cos + low · sin)
   void (*rotate)(const float* cos, const float* sin, float* low, float* high,
                  int64_t count) = nullptr;
+  Multiply multiply_coded = nullptr;
 };
 
 // The instructions of the CPU that kernels may use.

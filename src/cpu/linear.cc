@@ -30,15 +30,18 @@ void apply_last(const Kernels& kernels, const PackedLinear& linear, const Packed
   const Product mapped[] = {{.a = packed, .w = &out.map(), .y = rest}};
   multiply(kernels, mapped);
   out.widen(z, rest, y);
+  if (linear.bias().empty()) return;
+  for_each_task(y.rows, y.rows * y.columns,
+                [&](int64_t i) { kernels.add(linear.bias().data(), y.row(i), y.columns); });
 }
 
 class CpuLinear : public ops::Linear {
  public:
   CpuLinear(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-            const ops::LinearWeight& weight)
+            const ops::LinearWeight& weight, ForeignWeights foreign)
       : kernels_(kernels),
         scratch_(std::move(scratch)),
-        linear_(weight),
+        linear_(weight, foreign),
         rounds_twice_(weight.round_input_twice && linear_.first_type() == WeightType::kInt8) {
     NMM_CHECK(!weight.round_input_twice || (!linear_.has_strip() && linear_.out().empty()));
   }
@@ -107,18 +110,18 @@ class CpuLinear : public ops::Linear {
 }  // namespace
 
 // The bias is padded to whole panels, so that products may read whole vectors of it.
-PackedLinear::PackedLinear(const ops::LinearWeight& weight)
-    : w_(weight.low_rank() ? weight.v_t : weight.w_t), in_(weight.in), out_(weight.out) {
+PackedLinear::PackedLinear(const ops::LinearWeight& weight, ForeignWeights foreign)
+    : w_(weight.low_rank() ? weight.v_t : weight.w_t, foreign), in_(weight.in), out_(weight.out) {
   if (weight.low_rank()) {
-    u_ = PackedMatrix(weight.u_t);
+    u_ = PackedMatrix(weight.u_t, foreign);
     NMM_CHECK(u_.n() == w_.k());
   }
   NMM_CHECK(in_.empty() || in_.rank() == w_.k());
   NMM_CHECK(out_.empty() || out_.rank() == w_.n());
   if (!weight.bias.empty()) {
-    NMM_CHECK(weight.bias.size() == w_.n() && out_.empty());
-    bias_.resize(static_cast<size_t>(w_.panels() * kPanel));
-    to_floats(weight.bias, 0, w_.n(), bias_.data());
+    NMM_CHECK(weight.bias.size() == out_features());
+    bias_.resize(static_cast<size_t>((out_features() + kPanel - 1) / kPanel * kPanel));
+    to_floats(weight.bias, 0, out_features(), bias_.data());
   }
 }
 
@@ -169,8 +172,8 @@ void apply_together(const Kernels& kernels, LayerScratch& scratch,
 
 std::unique_ptr<ops::Linear> make_linear(const Kernels& kernels,
                                          std::shared_ptr<LayerScratch> scratch,
-                                         const ops::LinearWeight& weight) {
-  return std::make_unique<CpuLinear>(kernels, std::move(scratch), weight);
+                                         const ops::LinearWeight& weight, ForeignWeights foreign) {
+  return std::make_unique<CpuLinear>(kernels, std::move(scratch), weight, foreign);
 }
 
 }  // namespace neuronmm::cpu

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "cpu/backend.h"
 #include "cpu/matmul.h"
 #include "cpu/pivots.h"
 #include "ops/backend.h"
@@ -18,7 +19,8 @@ namespace neuronmm::cpu {
 // The packed weights of one layer.
 class PackedLinear {
  public:
-  explicit PackedLinear(const ops::LinearWeight& weight);
+  explicit PackedLinear(const ops::LinearWeight& weight,
+                        ForeignWeights foreign = ForeignWeights::kNearest);
 
   // Returns whether there is a strip between the input and the last product.
   bool has_strip() const { return strip_width() > 0; }
@@ -45,10 +47,12 @@ class PackedLinear {
     return {.a = x, .w = &u_, .y = y};
   }
   // Returns the last product: Y = A·V (+ bias) with the packed strip, or Y = A·W (+ bias) without
-  // one. With output pivots Y has their columns only and no bias.
+  // one. With output pivots Y has their columns only, and the bias is added later.
   Product output(const PackedRows& a, MutableMatrixView y) const {
-    return {.a = a, .w = &w_, .bias = bias_.empty() ? nullptr : bias_.data(), .y = y};
+    const bool adds = !bias_.empty() && out_.empty();
+    return {.a = a, .w = &w_, .bias = adds ? bias_.data() : nullptr, .y = y};
   }
+  const std::vector<float>& bias() const { return bias_; }
 
  private:
   PackedMatrix u_;  // empty if the layer is dense
@@ -75,7 +79,7 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
 
 std::unique_ptr<ops::Linear> make_linear(const Kernels& kernels,
                                          std::shared_ptr<LayerScratch> scratch,
-                                         const ops::LinearWeight& weight);
+                                         const ops::LinearWeight& weight, ForeignWeights foreign);
 
 // Computes ys[i] = linears[i](x) for layers that make_linear() made. Dense layers with the same
 // type of weights share the packed x and run in one parallel loop.

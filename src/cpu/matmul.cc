@@ -12,7 +12,7 @@ namespace {
 // which int6 and int4 are expanded, or 512 KiB in bf16 and fp32. Longer blocks would pass over Y
 // less often. With AMX the rows stay there instead: 256 of them take 1 MiB.
 int64_t k_block(const Kernels& kernels, WeightType weights) {
-  if (weights == WeightType::kFp32) return 1024;
+  if (rows_for(weights) == WeightType::kFp32) return 1024;
   return kernels.amx && rows_for(weights) == WeightType::kInt8 ? 4096 : 2048;
 }
 constexpr int64_t kGroupPanels = 4;
@@ -217,14 +217,15 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
 
 namespace {
 
-// Packs silu(gates) * ups, one tile of rows after the other, while it is in the first-level cache.
-void pack_gated(const Kernels& kernels, MutableMatrixView gates, MutableMatrixView ups,
+// Packs activate(gates) * ups, one tile of rows after the other, while it is in the first-level
+// cache.
+void pack_gated(Gating gating, MutableMatrixView gates, MutableMatrixView ups,
                 const ProductPart& part, int64_t column, const RowPacker& hidden) {
   int64_t first = 0;
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
     const int64_t rows = hidden.rows().tile_rows(tile);
     for (int64_t i = first; i < first + rows; ++i) {
-      kernels.silu_multiply(gates.row(i), ups.row(i), ups.columns);
+      gating(gates.row(i), ups.row(i), ups.columns);
     }
     hidden.pack(tile, 1, column, ups.row_range(first, rows));
     first += rows;
@@ -234,7 +235,7 @@ void pack_gated(const Kernels& kernels, MutableMatrixView gates, MutableMatrixVi
 // The variant for more threads than groups of panels: every panel is a task, and the hidden rows
 // are packed when all of them are there.
 void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, const Product& up,
-                                Buffer<float>& scratch, const RowPacker& hidden) {
+                                Gating gating, Buffer<float>& scratch, const RowPacker& hidden) {
   const int64_t rows = up.a.rows, n = up.w->n(), width = up.w->panels() * kPanel;
   float* const sums = scratch.reserve(2 * rows * width);
   const MutableMatrixView gates(sums, rows, n, width), ups(sums + rows * width, rows, n, width);
@@ -249,7 +250,7 @@ void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, con
     kernels.multiply(gate.a, *gate.w, part_of(gate.a, panel), gate.bias, at(gates));
     kernels.multiply(up.a, *up.w, part_of(up.a, panel), up.bias, at(ups));
     for (int64_t i = 0; i < rows; ++i) {
-      kernels.silu_multiply(gates.row(i) + column, ups.row(i) + column, columns);
+      gating(gates.row(i) + column, ups.row(i) + column, columns);
     }
   });
   hidden.pack_all(ups);
@@ -257,7 +258,7 @@ void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, con
 
 }  // namespace
 
-void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up,
+void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up, Gating gating,
                       Buffer<float>& scratch, const RowPacker& hidden) {
   const PackedRows& a = up.a;
   const int64_t n = up.w->n(), panels = up.w->panels();
@@ -266,7 +267,7 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
   // a group.
   const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels * steps.shares());
   if (steps.shares() * ((panels + group - 1) / group) < num_threads()) {
-    return multiply_gate_up_by_panels(kernels, gate, up, scratch, hidden);
+    return multiply_gate_up_by_panels(kernels, gate, up, gating, scratch, hidden);
   }
   const int64_t groups = (panels + group - 1) / group;
   const int64_t own_sums = steps.rows() * kGroupColumns;
@@ -287,7 +288,7 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
       kernels.multiply(gate.a, *gate.w, steps.of(gate.a, tile, end, part), gate.bias, gates);
       kernels.multiply(up.a, *up.w, of_up, up.bias, ups);
       const ProductPart packed = steps.of(hidden.rows(), tile, end, part);
-      pack_gated(kernels, gates, ups, packed, column, hidden);
+      pack_gated(gating, gates, ups, packed, column, hidden);
     }
   });
 }

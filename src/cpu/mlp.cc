@@ -6,18 +6,19 @@ namespace neuronmm::cpu {
 namespace {
 
 // A block of rows takes these steps. X is packed once. The strips of gate and up are one parallel
-// loop. Gate, up, silu(gate) * up and its packing are a second one. Down reads the hidden rows
+// loop. Gate, up, activate(gate) * up and its packing are a second one. Down reads the hidden rows
 // while they are in cache. Pivots that gate and up share are a product before all of these.
 class CpuMlp : public ops::Mlp {
  public:
   CpuMlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-         const ops::MlpWeight& weight)
+         const ops::MlpWeight& weight, ForeignWeights foreign)
       : kernels_(kernels),
         scratch_(std::move(scratch)),
         in_(weight.in),
-        gate_(weight.gate),
-        up_(weight.up),
-        down_(weight.down) {
+        gate_(weight.gate, foreign),
+        up_(weight.up, foreign),
+        down_(weight.down, foreign),
+        gating_(kernels.gating(weight.activation)) {
     NMM_CHECK(gate_.in_features() == up_.in_features() &&
               gate_.out_features() == up_.out_features() &&
               up_.out_features() == down_.in_features() && down_.in().empty());
@@ -82,8 +83,8 @@ class CpuMlp : public ops::Mlp {
 
     // Gate and up are never stored as whole matrices; only the packed hidden rows are.
     const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
-    multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), s.gate_up,
-                     hidden);
+    multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), gating_,
+                     s.gate_up, hidden);
     return hidden.rows();
   }
 
@@ -91,13 +92,14 @@ class CpuMlp : public ops::Mlp {
   std::shared_ptr<LayerScratch> scratch_;
   PackedPivots in_;
   PackedLinear gate_, up_, down_;
+  const Gating gating_;
 };
 
 }  // namespace
 
 std::unique_ptr<ops::Mlp> make_mlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-                                   const ops::MlpWeight& weight) {
-  return std::make_unique<CpuMlp>(kernels, std::move(scratch), weight);
+                                   const ops::MlpWeight& weight, ForeignWeights foreign) {
+  return std::make_unique<CpuMlp>(kernels, std::move(scratch), weight, foreign);
 }
 
 }  // namespace neuronmm::cpu

@@ -1,5 +1,5 @@
 #pragma once
-// The SwiGLU MLP of the CPU backend. Each of its three projections may be dense, low-rank or
+// The gated MLP of the CPU backend. Each of its three projections may be dense, low-rank or
 // pivoted.
 
 #include <memory>
@@ -10,6 +10,6 @@ namespace neuronmm::cpu {
 
 // Packs the weights of an MLP. The result shares `scratch` with the backend's other layers.
 std::unique_ptr<ops::Mlp> make_mlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-                                   const ops::MlpWeight& weight);
+                                   const ops::MlpWeight& weight, ForeignWeights foreign);
 
 }  // namespace neuronmm::cpu

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "cpu/packed_rows.h"
 #include "ops/low_bit.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -31,11 +32,27 @@ void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
   });
 }
 
-WeightType type_of(const ops::WeightView& w_t) {
-  if (!w_t.quantized()) return w_t.dtype == DType::kBF16 ? WeightType::kBf16 : WeightType::kFp32;
-  return w_t.format.bits == 8   ? WeightType::kInt8
-         : w_t.format.bits == 6 ? WeightType::kInt6
-                                : WeightType::kInt4;
+// Returns the format in which a weight is packed. Its bits are 32 for fp32 and 16 for bf16.
+LowBitFormat format_of(const ops::WeightView& w_t, ForeignWeights foreign) {
+  if (w_t.foreign != nullptr && foreign == ForeignWeights::kNearest)
+    return w_t.foreign->packed_format();
+  if (w_t.quantized()) return w_t.format;
+  return {.bits = w_t.dtype == DType::kBF16 ? 16 : 32};
+}
+
+WeightType type_of(const LowBitFormat& format) {
+  switch (format.bits) {
+    case 32:
+      return WeightType::kFp32;
+    case 16:
+      return WeightType::kBf16;
+    case 8:
+      return WeightType::kInt8;
+    case 6:
+      return WeightType::kInt6;
+    default:
+      return WeightType::kInt4;
+  }
 }
 
 // Writes the scale of a row and group of w_t to its half of a word. Columns c and c + kHalfPanel
@@ -112,28 +129,69 @@ void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t 
 // matter, but they are read: up to 15 words of each column of the last panel.
 constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 
-// The type follows the checkpoint, so packing rounds no weight.
-PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
+// The type follows the checkpoint, so packing rounds only weights in foreign formats. Codes are
+// kept.
+PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign)
     : k_(w_t.columns()),
       n_(w_t.rows()),
-      type_(type_of(w_t)),
-      multiplier_rows_(type_ == WeightType::kInt4 ? w_t.format.group : 0) {
+      type_(coded_values(w_t) != nullptr ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
+      multiplier_rows_(type_ == WeightType::kInt4 ? format_of(w_t, foreign).group : 0) {
+  if (type_ == WeightType::kCoded) {
+    pack_coded(w_t);
+    copy_to_domains();
+    return;
+  }
+  allocate();
+  if (w_t.foreign != nullptr)
+    pack_foreign(w_t, format_of(w_t, foreign));
+  else
+    pack(w_t, 0);
+  copy_to_domains();
+}
+
+void PackedMatrix::pack(const ops::WeightView& rows, int64_t first) {
   switch (type_) {
     case WeightType::kFp32:
-      pack_fp32(w_t);
-      break;
+      return pack_fp32(rows, first);
     case WeightType::kBf16:
-      pack_bf16(w_t);
-      break;
+      return pack_bf16(rows, first);
     case WeightType::kInt8:
-      pack_int8(w_t);
-      break;
+      return pack_int8(rows, first);
     case WeightType::kInt6:
     case WeightType::kInt4:
-      pack_low_bit(w_t);
-      break;
+      return pack_low_bit(rows, first);
+    case WeightType::kCoded:
+      break;  // pack_coded packs all rows
   }
-  copy_to_domains();
+}
+
+// Converts some rows after the other to a format of ours and packs them. Only these rows are in
+// memory in addition to the panels.
+void PackedMatrix::pack_foreign(const TensorView& w_t, const LowBitFormat& format) {
+  constexpr int64_t kElements = int64_t{1} << 20;  // assumed: keeps all threads busy, fits caches
+  const int64_t panels = std::max<int64_t>(1, kElements / (k_ * kPanel));
+  const int64_t step = panels * kPanel;
+  std::vector<float> values;
+  std::vector<std::byte> bytes;
+  for (int64_t first = 0; first < n_; first += step) {
+    const int64_t count = std::min(step, n_ - first);
+    values.resize(static_cast<size_t>(count * k_));
+    parallel_ranges(count, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to_floats(w_t, (first + i) * k_, k_, values.data() + i * k_);
+    });
+    const TensorView rows = {
+        DType::kF32, {count, k_}, reinterpret_cast<const std::byte*>(values.data())};
+    if (format.bits == 32) {
+      pack(rows, first);
+    } else if (format.bits == 16) {
+      bytes.clear();
+      append_rounded(DType::kBF16, values.data(), count * k_, bytes);
+      pack(TensorView{DType::kBF16, rows.shape, bytes.data()}, first);
+    } else {
+      pack(ops::quantize(rows, format).view(), first);
+    }
+  }
 }
 
 // The packing threads of all domains wrote the panels first, so the first domain's have to move.
@@ -151,14 +209,16 @@ void PackedMatrix::copy_to_domains() {
   }
 }
 
-// Allocates the panels. Only the last panel, if it lacks columns, and the last `padding_words`
-// words of every panel are set to zero.
-void PackedMatrix::allocate(int64_t padding_words) {
+// Allocates the panels. Only the last panel, if it lacks columns, and the rows that bf16 pads each
+// panel with are set to zero.
+void PackedMatrix::allocate() {
   words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
+  const int64_t padding =
+      type_ == WeightType::kBf16 ? (bf16_words(k_) - k_ / 2) * kPanel : int64_t{0};
   const auto clear = [&](int64_t panel, int64_t words) {
-    std::fill_n(words_.data() + (panel + 1) * panel_words() - words, words, 0u);
+    std::fill_n(panel_at(panel + 1) - words, words, 0u);
   };
-  for (int64_t i = 0; padding_words > 0 && i < panels(); ++i) clear(i, padding_words);
+  for (int64_t i = 0; padding > 0 && i < panels(); ++i) clear(i, padding);
   if (n_ % kPanel != 0) clear(panels() - 1, panel_words());
 }
 
@@ -170,6 +230,8 @@ int64_t PackedMatrix::words_before(int64_t k) const {
       return bf16_words(k) * kPanel;
     case WeightType::kInt8:
       break;
+    case WeightType::kCoded:
+      return coded_words_before(k);
     case WeightType::kInt6:
     case WeightType::kInt4: {
       const LowBitLayout layout = low_bit_layout();
@@ -187,43 +249,45 @@ LowBitLayout PackedMatrix::low_bit_layout() const {
 
 // Two neighbouring k of a column are one word, with the even one in its low half. They are
 // neighbours in the checkpoint, too, and are moved together.
-void PackedMatrix::pack_bf16(const TensorView& w_t) {
-  allocate((bf16_words(k_) - k_ / 2) * kPanel);
-  const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
-  auto* packed = reinterpret_cast<unsigned char*>(words_.data());
-  for_each_chunk(k_, n_, kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
-    const unsigned char* from = source + ((panel * kPanel + column) * k_ + first) * 2;
-    unsigned char* to = packed + (panel * panel_words() + first / 2 * kPanel + column) * 4;
-    int64_t i = 0;
-    for (; i + 2 <= count; i += 2) std::memcpy(to + i * kPanel * 2, from + i * 2, 4);
-    if (i < count) std::memcpy(to + i * kPanel * 2, from + i * 2, 2);
-  });
+void PackedMatrix::pack_bf16(const TensorView& rows, int64_t first_row) {
+  const auto* source = reinterpret_cast<const unsigned char*>(rows.data);
+  auto* packed = reinterpret_cast<unsigned char*>(panel_at(first_row / kPanel));
+  for_each_chunk(
+      k_, rows.rows(), kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
+        const unsigned char* from = source + ((panel * kPanel + column) * k_ + first) * 2;
+        unsigned char* to = packed + (panel * panel_words() + first / 2 * kPanel + column) * 4;
+        int64_t i = 0;
+        for (; i + 2 <= count; i += 2) std::memcpy(to + i * kPanel * 2, from + i * 2, 4);
+        if (i < count) std::memcpy(to + i * kPanel * 2, from + i * 2, 2);
+      });
 }
 
-void PackedMatrix::pack_fp32(const TensorView& w_t) {
-  allocate(0);
-  auto* const packed = reinterpret_cast<float*>(words_.data());
-  for_each_chunk(k_, n_, kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
-    std::array<float, kChunk> values;
-    to_floats(w_t, (panel * kPanel + column) * k_ + first, count, values.data());
-    float* to = packed + (panel * k_ + first) * kPanel + column;
-    for (int64_t i = 0; i < count; ++i) to[i * kPanel] = values[static_cast<size_t>(i)];
-  });
+void PackedMatrix::pack_fp32(const TensorView& rows, int64_t first_row) {
+  auto* const packed = reinterpret_cast<float*>(panel_at(first_row / kPanel));
+  for_each_chunk(k_, rows.rows(), kChunk,
+                 [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
+                   std::array<float, kChunk> values;
+                   to_floats(rows, (panel * kPanel + column) * k_ + first, count, values.data());
+                   float* to = packed + (panel * k_ + first) * kPanel + column;
+                   for (int64_t i = 0; i < count; ++i)
+                     to[i * kPanel] = values[static_cast<size_t>(i)];
+                 });
 }
 
 // A panel begins each group of 128 k with its scales, two bf16 to a word: column c in the low half,
 // column c + kHalfPanel in the high half. Then come the bytes, four neighbouring k to a word.
-void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
+void PackedMatrix::pack_int8(const ops::WeightView& rows, int64_t first_row) {
   constexpr int64_t kGroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
   constexpr uint32_t kOffsets = 0x80808080;  // adds 128 to each signed byte
   const int64_t groups = (k_ + kQuantGroup - 1) / kQuantGroup;
-  NMM_CHECK(w_t.dtype == DType::kI8 && w_t.scales.rows() == n_ && w_t.scales.columns() == groups);
-  allocate(0);
-  const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
+  NMM_CHECK(rows.dtype == DType::kI8 && rows.scales.rows() == rows.rows() &&
+            rows.scales.columns() == groups);
+  uint32_t* const packed = panel_at(first_row / kPanel);
+  const auto* source = reinterpret_cast<const unsigned char*>(rows.data);
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
-    uint32_t* const to = words_.data() + panel * panel_words() + group * kGroupWords;
-    pack_scale(w_t, row, group, to);
+    uint32_t* const to = packed + panel * panel_words() + group * kGroupWords;
+    pack_scale(rows, row, group, to);
     const auto pack_word = [&](int64_t i, size_t bytes) {
       uint32_t word = 0;
       std::memcpy(&word, source + row * k_ + first + i, bytes);
@@ -233,32 +297,80 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
     for (; i + kWordBytes <= count; i += kWordBytes) pack_word(i, kWordBytes);
     if (i < count) pack_word(i, static_cast<size_t>(count - i));
   };
-  for_each_chunk(k_, n_, kQuantGroup, pack_group);
+  for_each_chunk(k_, rows.rows(), kQuantGroup, pack_group);
 }
 
-void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {
+// The panel's columns are rows of the checkpoint. Each is read once, so that codes which are
+// interleaved with those of other columns are in cache when the next column is read.
+void PackedMatrix::pack_coded(const TensorView& w_t) {
+  const CodedValues& coded = *coded_values(w_t);
+  const int64_t first_row = coded.first_row(w_t);
+  NMM_CHECK(coded.columns() == k_);
+  code_kind_ = coded.kind();
+  coded_groups_ = coded.groups();
+  group_of_row_.assign(coded.group_of_column().begin(), coded.group_of_column().end());
+  allocate();
+  parallel_for(panels(), [&](int64_t panel) {
+    std::fill_n(words_.data() + panel * panel_words(), panel_words(), 0u);
+    for (int64_t row = panel * kPanel; row < std::min(n_, (panel + 1) * kPanel); ++row) {
+      pack_coded_row(coded, first_row, row);
+    }
+  });
+}
+
+void PackedMatrix::pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row) {
+  const int64_t column = row % kPanel;
+  const auto groups = static_cast<size_t>(coded_groups_);
+  std::vector<float> scales(groups), zeros(groups);
+  std::vector<uint8_t> codes(static_cast<size_t>(k_));
+  coded.grid(first_row + row, scales.data(), zeros.data());
+  coded.codes(first_row + row, 0, k_, codes.data());
+  uint32_t* const panel = words_.data() + row / kPanel * panel_words();
+  auto* const grid = reinterpret_cast<float*>(panel);
+  for (int64_t g = 0; g < coded_groups_; ++g) {
+    grid[g * kPanel + column] = scales[static_cast<size_t>(g)];
+    grid[(coded_groups_ + g) * kPanel + column] = zeros[static_cast<size_t>(g)];
+  }
+  auto* const to = reinterpret_cast<uint8_t*>(panel + coded_words_before(0)) + column;
+  for (int64_t k = 0; k < k_; ++k) {
+    const uint8_t code = codes[static_cast<size_t>(k)];
+    if (code_kind_ != CodeKind::kInt4) {
+      to[k * kPanel] = code;
+    } else {
+      to[k / 2 * kPanel] |= static_cast<uint8_t>(k % 2 == 0 ? code : code << 4);
+    }
+  }
+}
+
+int64_t PackedMatrix::coded_words_before(int64_t k) const {
+  constexpr int64_t kCodeWords = kPanel / 4;  // of a row of 8 bits or of two rows of 4 bits
+  const int64_t lines = code_kind_ == CodeKind::kInt4 ? (k + 1) / 2 : k;
+  return 2 * coded_groups_ * kPanel + lines * kCodeWords;
+}
+
+void PackedMatrix::pack_low_bit(const ops::WeightView& rows, int64_t first_row) {
   const LowBitLayout layout = low_bit_layout();
-  NMM_CHECK(w_t.scales.rows() == n_ &&
-            w_t.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
-  allocate(0);
-  const auto* const groups = reinterpret_cast<const uint8_t*>(w_t.groups.data);
+  NMM_CHECK(rows.scales.rows() == rows.rows() &&
+            rows.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
+  uint32_t* const packed = panel_at(first_row / kPanel);
+  const auto* const groups = reinterpret_cast<const uint8_t*>(rows.groups.data);
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
-    uint32_t* const to = words_.data() + panel * panel_words() + group * layout.words(kQuantGroup);
+    uint32_t* const to = packed + panel * panel_words() + group * layout.words(kQuantGroup);
     if (column == 0) std::fill_n(to, layout.first_line(), 0u);
-    pack_scale(w_t, row, group, to);
+    pack_scale(rows, row, group, to);
     if (type_ == WeightType::kInt4) {
       auto* const multipliers = reinterpret_cast<uint8_t*>(to + kHalfPanel);
       for (int64_t i = 0; i < count; i += multiplier_rows_) {
         multipliers[i / multiplier_rows_ * kPanel + column % kHalfPanel * 2 + column / kHalfPanel] =
-            groups[row * w_t.groups.columns() + (first + i) / multiplier_rows_];
+            groups[row * rows.groups.columns() + (first + i) / multiplier_rows_];
       }
     }
     if (column < kHalfPanel) {
-      pack_codes(w_t, row, first, count, layout.lines_words, to + layout.first_line() + column);
+      pack_codes(rows, row, first, count, layout.lines_words, to + layout.first_line() + column);
     }
   };
-  for_each_chunk(k_, n_, kQuantGroup, pack_group);
+  for_each_chunk(k_, rows.rows(), kQuantGroup, pack_group);
 }
 
 }  // namespace neuronmm::cpu

@@ -1,6 +1,6 @@
 #pragma once
-// The sines and cosines of RoPE (see ops::Backend::rope). Queries and keys of all layers turn by
-// the same angles, so the CPU backend computes them once per forward pass.
+// The sines and cosines of RoPE (see ops::Backend::rope). Queries and keys of all layers with the
+// same frequencies turn by the same angles, so the CPU backend computes them once per forward pass.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,8 @@ class RotaryAngles {
   // Computes the table for these positions, unless it holds them already.
   void update(std::span<const int64_t> positions, const ops::RotaryEmbedding& rotary);
 
-  // Return [head_dim / 2] values for row i, multiplied by the attention factor.
+  const ops::RotaryEmbedding& rotary() const { return rotary_; }
+  // Return a value for each frequency for row i, multiplied by the attention factor.
   const float* cos(int64_t i) const { return values_.data() + 2 * i * half(); }
   const float* sin(int64_t i) const { return cos(i) + half(); }
 

@@ -2,8 +2,9 @@
 // attention-inl.h). Highway includes this file once per target.
 //
 // A row of scores s becomes p = 2^(c (s - m)), where m is the largest score so far and c holds
-// log2(e) / sqrt(head_dim). If a block brings a larger m, the row's sums are scaled once. Source:
-// Milakov and Gimelshein, Online normalizer calculation for softmax, 2018 (arXiv 1805.02867).
+// log2(e) / sqrt(head_dim), or log2(e) times another scale of the model. If a block brings a larger
+// m, the row's sums are scaled once. Source: Milakov and Gimelshein, Online normalizer calculation
+// for softmax, 2018 (arXiv 1805.02867).
 
 #if defined(NEURONMM_CPU_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_SOFTMAX_INL_H_

@@ -113,6 +113,61 @@ HWY_INLINE Vector silu(Vector z) {
   return hn::Mul(z, reciprocal(hn::Add(hn::Set(d, 1.0f), exponential(exponent))));
 }
 
+// Returns z / 2 (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))), as z / (1 + e^-t) with t = 2 sqrt(2 /
+// pi) (z + 0.044715 z^3). The limits of t keep e^-t finite.
+HWY_INLINE Vector gelu_tanh(Vector z) {
+  const Floats d;
+  constexpr float kSlope = 1.5957691216f, kCubic = 0.07135481283f;  // 2 sqrt(2 / pi), * 0.044715
+  const Vector square = hn::Mul(z, z);
+  const Vector t = hn::Mul(z, hn::MulAdd(square, hn::Set(d, kCubic), hn::Set(d, kSlope)));
+  const Vector exponent = hn::Min(hn::Neg(t), hn::Set(d, 87.0f));
+  return hn::Mul(z, reciprocal(hn::Add(hn::Set(d, 1.0f), exponential(exponent))));
+}
+
+// Returns tanh(x) with an error of a few ulp, as a rational function. NaN stays NaN. Beyond 9, tanh
+// is 1 in fp32. The coefficients are those of Eigen (GenericPacketMathFunctions.h, ptanh_float).
+HWY_INLINE Vector hyperbolic_tangent(Vector x) {
+  const Floats d;
+  constexpr float kOdd[] = {4.89352455891786e-03f, 6.37261928875436e-04f,  1.48572235717979e-05f,
+                            5.12229709037114e-08f, -8.60467152213735e-11f, 2.00018790482477e-13f,
+                            -2.76076847742355e-16f};
+  constexpr float kEven[] = {4.89352518554385e-03f, 2.26843463243900e-03f, 1.18534705686654e-04f,
+                             1.19825839466702e-06f};
+  const Vector limited =
+      hn::Max(hn::Set(d, -7.90531110763549805f), hn::Min(hn::Set(d, 7.90531110763549805f), x));
+  const Vector square = hn::Mul(limited, limited);
+  Vector odd = hn::Set(d, kOdd[6]), even = hn::Set(d, kEven[3]);
+  for (int i = 5; i >= 0; --i) odd = hn::MulAdd(odd, square, hn::Set(d, kOdd[i]));
+  for (int i = 2; i >= 0; --i) even = hn::MulAdd(even, square, hn::Set(d, kEven[i]));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Div(hn::Mul(limited, odd), even));
+}
+
+inline void gelu_multiply(const float* gate, float* up, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t lanes = count - i;
+    const Vector product =
+        hn::Mul(gelu_tanh(load_columns(gate + i, lanes)), load_columns(up + i, lanes));
+    store_columns(product, up + i, lanes);
+  }
+}
+
+inline void scale(float factor, float* y, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t lanes = count - i;
+    store_columns(hn::Mul(load_columns(y + i, lanes), hn::Set(Floats(), factor)), y + i, lanes);
+  }
+}
+
+// Computes y = cap * tanh(y / cap).
+inline void soft_cap(float cap, float* y, int64_t count) {
+  const Vector inverse = hn::Set(Floats(), 1.0f / cap), limit = hn::Set(Floats(), cap);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t lanes = count - i;
+    const Vector value = hn::Mul(load_columns(y + i, lanes), inverse);
+    store_columns(hn::Mul(hyperbolic_tangent(value), limit), y + i, lanes);
+  }
+}
+
 inline void silu_multiply(const float* gate, float* up, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t lanes = count - i;

@@ -55,6 +55,8 @@ Result<SequenceDivergence> sequence_divergence(const Transformer& dense, const T
   const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
   const auto dense_cache = dense.make_cache(inputs, DType::kF32);
   const auto other_cache = other.make_cache(inputs, dtype_of_other_cache);
+  dense_cache->set_expected_tokens(inputs);
+  other_cache->set_expected_tokens(inputs);
   SequenceDivergence result(static_cast<size_t>(inputs));
   for (int64_t first = 0; first < inputs; first += kDivergencePiece) {
     if (interrupted()) return interrupted_error("the divergence is not measured");

@@ -64,6 +64,7 @@ class Scorer {
       choices = std::max(choices, item.requests.size());
       tokens += item.shared_tokens();
       cache(end_).set_length(0);
+      if (!item.requests.empty()) cache(end_).set_expected_tokens(std::ssize(item.requests[0].inputs));
       if (item.shared_tokens() == 0) continue;
       shared.push_back({end_, 0, item.requests.size(), 0, item.shared_tokens()});
     }
@@ -90,6 +91,7 @@ class Scorer {
       // values are overwritten.
       cache(i).set_length(item.shared_tokens());
       const int64_t length = std::ssize(item.requests[choice].inputs);
+      cache(i).set_expected_tokens(length);
       for (int64_t first = item.shared_tokens(); first < length;) {
         const int64_t count = std::min(remaining, length - first);
         pass.push_back({i, choice, choice + 1, first, count});

@@ -24,6 +24,7 @@ Result<double> chunk_loss(const model::Transformer& transformer, std::span<const
   cache.set_length(0);
   double sum = 0.0;
   const int64_t inputs = std::ssize(chunk) - 1;  // the last token is a target only
+  cache.set_expected_tokens(inputs);
   for (int64_t first = 0; first < inputs; first += kPieceTokens) {
     if (interrupted()) return interrupted_error("");
     const int64_t count = std::min(kPieceTokens, inputs - first);

@@ -115,6 +115,7 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
                        int64_t first_position) {
   using Logits = model::Transformer::Logits;
   const auto cache = transformer.make_cache(std::ssize(tokens), DType::kF32);
+  cache->set_expected_tokens(std::ssize(tokens));
   // Positions before the first wanted one only fill the cache.
   if (first_position > 0) transformer.forward(tokens.first(first_position), *cache, Logits::kNone);
   return transformer.forward(tokens.subspan(first_position), *cache, Logits::kAll);

@@ -1,5 +1,6 @@
 #include "exports/check_exportable.h"
 
+#include <algorithm>
 #include <map>
 #include <variant>
 
@@ -11,19 +12,29 @@ namespace {
 using io::Architecture;
 
 bool has_rope(const io::ModelConfig& config, bool llama3_too) {
-  return std::holds_alternative<std::monostate>(config.rope_scaling) ||
-         (llama3_too && std::holds_alternative<io::Llama3RopeScaling>(config.rope_scaling));
+  return std::holds_alternative<std::monostate>(config.ropes[0].scaling) ||
+         (llama3_too && std::holds_alternative<io::Llama3RopeScaling>(config.ropes[0].scaling));
+}
+
+// Returns the class if it is none of those that both targets were read for, or "".
+std::string other_class(const io::ModelConfig& config) {
+  constexpr Architecture kKnown[] = {Architecture::kLlama, Architecture::kMistral,
+                                     Architecture::kQwen2, Architecture::kQwen3};
+  if (std::ranges::find(kKnown, config.architecture) == std::end(kKnown))
+    return fmt::format("class for {} that was read", io::architecture_name(config.architecture));
+  return config.mlp_bias ? "biases in the MLP" : "";
 }
 
 // Returns what the plugin's Llama and Qwen3 models, whose sources were read, lack for this config,
 // or "". Mistral's layers are Llama's.
 std::string missing_in_vllm(const io::ModelConfig& config) {
+  if (const std::string other = other_class(config); !other.empty()) return other;
   const bool qwen3 = config.architecture == Architecture::kQwen3;
   if (config.attention_bias) return "biases of q, k and v";
-  if (config.sliding_window > 0) return "sliding window";
+  if (config.has_window()) return "sliding window";
   if (qwen3 && config.tie_word_embeddings) return "LM head that is tied to the embeddings in Qwen3";
   if (!has_rope(config, !qwen3)) {
-    return fmt::format("RoPE scaling \"{}\"", io::rope_type(config.rope_scaling));
+    return fmt::format("RoPE scaling \"{}\"", io::rope_type(config.ropes[0].scaling));
   }
   return {};
 }
@@ -32,16 +43,17 @@ std::string missing_in_vllm(const io::ModelConfig& config) {
 // (also used for Mistral), modeling_qwen2 and modeling_qwen3. Qwen2's heads have hidden_size /
 // heads elements, and Qwen2 and Qwen3 use RoPE without scaling, whatever the config says.
 std::string missing_in_nxdi(const io::ModelConfig& config) {
+  if (const std::string other = other_class(config); !other.empty()) return other;
   const bool mistral = config.architecture == Architecture::kMistral;
   const bool llama = mistral || config.architecture == Architecture::kLlama;
-  if (config.sliding_window > 0 && !mistral) return "sliding window outside Mistral";
+  if (config.has_window() && !mistral) return "sliding window outside Mistral";
   const bool any_head_dim = llama || config.architecture == Architecture::kQwen3;
   if (!any_head_dim && config.head_dim * config.num_attention_heads != config.hidden_size) {
     return fmt::format("head_dim of {} in {}", config.head_dim,
                        io::architecture_name(config.architecture));
   }
   if (!has_rope(config, llama)) {
-    return fmt::format("RoPE scaling \"{}\" in {}", io::rope_type(config.rope_scaling),
+    return fmt::format("RoPE scaling \"{}\" in {}", io::rope_type(config.ropes[0].scaling),
                        io::architecture_name(config.architecture));
   }
   return {};

@@ -103,7 +103,7 @@ compress::TensorSource factor_source(const TrainableModel& model, const io::Tens
     source.stored = [&model, name = factor.name] { return model.stored(name); };
     return source;
   }
-  source.spec.dtype = model.checkpoint().tensors().at(factor.name).dtype;
+  source.spec.dtype = written_dtype(model.checkpoint().tensors().at(factor.name).dtype);
   source.visit = [&model, spec = source.spec](const compress::TensorSource::Use& use) -> Status {
     const std::vector<float> values = model.read(spec.name);
     NMM_TRY(compress::check_range(spec.name, values, spec.dtype));
@@ -136,7 +136,7 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
       sources.push_back(factor_source(model, factor->second, rounding));
       continue;
     }
-    compress::TensorSource source = {{name, tensor.dtype, tensor.shape}};
+    compress::TensorSource source = {{name, written_dtype(tensor.dtype), tensor.shape}};
     if (rounding && is_float(tensor.dtype)) {
       source.rounding = model::rounding_of(name, model.config(), *rounding);
     }
@@ -344,7 +344,8 @@ ModelOptions options_of(const FinetuneRequest& request, const Rounding& rounding
 Status write_output(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding,
                     const io::FolderWriter& output, Progress& progress) {
-  NMM_TRY(compress::write_tensors(sources_of(model, rounding), output.staging(), progress));
+  NMM_TRY(compress::write_tensors(sources_of(model, rounding), config.architecture,
+                                  output.staging(), progress));
   NMM_TRY(write_config(request, config, model, rounding, output.staging()));
   NMM_TRY(write_card(request, config, rounding, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));

@@ -157,8 +157,9 @@ struct Attention : torch::autograd::Function<Attention> {
 }  // namespace
 
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            int64_t window) {
-  return q.is_cpu() ? Attention::apply(q, k, v, window) : plain_attention(q, k, v, window);
+                            int64_t window, double score_cap) {
+  return q.is_cpu() && score_cap == 0.0 ? Attention::apply(q, k, v, window)
+                                        : plain_attention(q, k, v, window, score_cap);
 }
 
 }  // namespace neuronmm::finetune

@@ -67,4 +67,8 @@ at::Tensor silu_times(const at::Tensor& gate, const at::Tensor& up) {
   return gate.is_cpu() ? SiluTimes::apply(gate, up) : plain_silu_times(gate, up);
 }
 
+at::Tensor gate_times(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
+  return activation == Activation::kSilu ? silu_times(gate, up) : plain_gelu_times(gate, up);
+}
+
 }  // namespace neuronmm::finetune

@@ -16,6 +16,11 @@ at::Tensor plain_silu_times(const at::Tensor& gate, const at::Tensor& up) {
   return (at::silu(gate.to(values)) * up.to(values)).to(gate.scalar_type());
 }
 
+at::Tensor plain_gelu_times(const at::Tensor& gate, const at::Tensor& up) {
+  const at::ScalarType values = values_of(gate.scalar_type());
+  return (at::gelu(gate.to(values), "tanh") * up.to(values)).to(gate.scalar_type());
+}
+
 at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale) {
   const auto halves = x.to(rotation.cosine.scalar_type()).transpose(1, 2).chunk(2, -1);
   const at::Tensor &a = halves[0], &b = halves[1];
@@ -27,15 +32,17 @@ at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, dou
 // Uses a mask [T, T] that is 0 where query i sees key j and minus infinity elsewhere, which softmax
 // turns into a weight of 0.
 at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           int64_t window) {
+                           int64_t window, double score_cap) {
   const int64_t length = q.size(3);
   at::Tensor visible = at::tril(at::ones({length, length}, q.options().dtype(at::kBool)));
   if (window > 0) visible = at::triu(visible, 1 - window);
   const at::Tensor mask =
       at::zeros({length, length}, q.options())
           .masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
-  const at::Tensor scores = at::matmul(q, k.unsqueeze(2).transpose(3, 4)) + mask;
-  const at::Tensor mixed = at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v.unsqueeze(2));
+  at::Tensor scores = at::matmul(q, k.unsqueeze(2).transpose(3, 4));
+  if (score_cap > 0.0) scores = at::tanh(scores / score_cap) * score_cap;
+  const at::Tensor mixed =
+      at::matmul(at::softmax(scores + mask, -1).to(v.scalar_type()), v.unsqueeze(2));
   return mixed.permute({0, 3, 1, 2, 4}).reshape({q.size(0), length, -1});
 }
 

@@ -12,9 +12,10 @@ namespace neuronmm::finetune {
 
 at::Tensor plain_rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 at::Tensor plain_silu_times(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor plain_gelu_times(const at::Tensor& gate, const at::Tensor& up);
 at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale);
 at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           int64_t window);
+                           int64_t window, double score_cap = 0.0);
 double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& teacher_logits,
                             const at::Tensor& targets, bool with_gradient);
 // The functions use torch's operations on lists and wait for a single number, because a GPU takes

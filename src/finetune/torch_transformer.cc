@@ -33,15 +33,23 @@ class Loader {
     return values.to(options_);
   }
 
+  at::Tensor gains(const TensorView& norm) const {
+    const at::Tensor stored = tensor(norm);
+    const bool plain = config_.gain_offset == 0.0 || !stored.defined();
+    return plain ? stored : stored + config_.gain_offset;
+  }
+
   Result<TorchLayer> layer(int64_t index) const {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, index));
     const std::string prefix =
         fmt::format("{}layers.{}.", model::tensor_prefix(checkpoint_), index);
     TorchLayer layer;
-    layer.input_norm = tensor(weights.input_norm);
-    layer.post_attention_norm = tensor(weights.post_attention_norm);
-    layer.q_norm = tensor(weights.q_norm);
-    layer.k_norm = tensor(weights.k_norm);
+    layer.input_norm = gains(weights.input_norm);
+    layer.post_attention_norm = gains(weights.post_attention_norm);
+    layer.attention_output_norm = gains(weights.attention_output_norm);
+    layer.mlp_output_norm = gains(weights.mlp_output_norm);
+    layer.q_norm = gains(weights.q_norm);
+    layer.k_norm = gains(weights.k_norm);
     layer.q = linear(weights.q, prefix + "self_attn.q");
     layer.k = linear(weights.k, prefix + "self_attn.k");
     layer.v = linear(weights.v, prefix + "self_attn.v");
@@ -176,7 +184,8 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   const std::string table_name = prefix + "embed_tokens.weight";
   NMM_ASSIGN(const auto table, model::require_weight(checkpoint, config, table_name, table_shape));
   NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
-  model.final_norm_ = loader.tensor(norm);
+  model.final_norm_ = loader.gains(norm);
+  if (config.logit_divisor != 1.0) model.final_norm_ = model.final_norm_ / config.logit_divisor;
   if (config.tie_word_embeddings) {
     model.embedding_ = loader.matrix(table_name, table).used();
     model.lm_head_ = model.embedding_.to(product_type);
@@ -201,10 +210,8 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     }
     model.layers_.push_back(std::move(weights));
   }
-  const auto rotary = model::rotary_embedding(config);
-  model.inverse_frequencies_ =
-      at::tensor(at::ArrayRef<float>(rotary.inverse_frequencies)).to(options.dtype(at::kDouble));
-  model.attention_factor_ = rotary.attention_factor;
+  model.rotary_ = model::RotaryTables(config);
+  model.rotations_.resize(config.ropes.size());
   return model;
 }
 
@@ -231,7 +238,8 @@ void TorchTransformer::freeze() {
 }
 
 at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
-  return at::embedding(embedding_, ids);
+  const at::Tensor rows = at::embedding(embedding_, ids);
+  return config_.embedding_scale == 1.0 ? rows : rows * config_.embedding_scale;
 }
 
 at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
@@ -253,19 +261,42 @@ TorchHidden TorchTransformer::apply_layer(const TorchHidden& hidden, int64_t ind
                                           const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
   const double eps = config_.rms_norm_eps;
+  const auto mlp = [&](const at::Tensor& normed) {
+    const at::Tensor x = layer.mlp_in.narrow(normed);
+    const at::Tensor gate = add_offset(layer.gate.apply(x), offsets.gate);
+    const at::Tensor up = add_offset(layer.up.apply(x), offsets.up);
+    const at::Tensor gated =
+        gate_times(config_.activation, gate.to(product_type_), up.to(product_type_));
+    return add_offset(layer.down.apply(gated), offsets.down).to(product_type_);
+  };
+  if (config_.output_norms || config_.residual_scale != 1.0) {
+    const auto normed = [&](const at::Tensor& x, const at::Tensor& gain) {
+      return gain.defined() ? rms_norm(x, gain, eps, product_type_) : x.to(product_type_);
+    };
+    const at::Tensor sum =
+        hidden.update.defined() ? hidden.residual + hidden.update : hidden.residual;
+    const at::Tensor attended = attend(index, normed(sum, layer.input_norm)).to(product_type_);
+    const at::Tensor middle = sum + added(attended, layer.attention_output_norm);
+    return {middle, added(mlp(normed(middle, layer.post_attention_norm)), layer.mlp_output_norm)};
+  }
   const SumAndNorm input =
       hidden.update.defined()
           ? add_and_norm(hidden.residual, hidden.update, layer.input_norm, eps)
           : SumAndNorm{hidden.residual,
                        rms_norm(hidden.residual, layer.input_norm, eps, product_type_)};
-  const at::Tensor attended = attend(layer, input.norm);
+  const at::Tensor attended = attend(index, input.norm);
   const SumAndNorm middle =
       add_and_norm(input.sum, attended.to(product_type_), layer.post_attention_norm, eps);
-  const at::Tensor x = layer.mlp_in.narrow(middle.norm);
-  const at::Tensor gate = add_offset(layer.gate.apply(x), offsets.gate);
-  const at::Tensor up = add_offset(layer.up.apply(x), offsets.up);
-  const at::Tensor gated = silu_times(gate.to(product_type_), up.to(product_type_));
-  return {middle.sum, add_offset(layer.down.apply(gated), offsets.down).to(product_type_)};
+  return {middle.sum, mlp(middle.norm)};
+}
+
+at::Tensor TorchTransformer::added(const at::Tensor& output, const at::Tensor& norm) const {
+  at::Tensor y = output;
+  if (norm.defined()) {
+    const auto values = c10::typeMetaToScalarType(options_.dtype());
+    y = rms_norm(y.to(values), norm, config_.rms_norm_eps, product_type_);
+  }
+  return config_.residual_scale == 1.0 ? y : y * config_.residual_scale;
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
@@ -275,40 +306,87 @@ at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
-  return matrix_product(final_norm(rows), lm_head_.t());
+  return capped(matrix_product(final_norm(rows), lm_head_.t()));
 }
 
-// Element j of every head is turned together with element j + head_dim / 2. Angles are computed in
-// fp64, because at long positions fp32 would be too coarse.
-const Rotation& TorchTransformer::rotation(int64_t length) const {
-  if (rotation_.cosine.defined() && rotation_.cosine.size(0) == length) return rotation_;
-  const at::Tensor positions = at::arange(length, inverse_frequencies_.options()).unsqueeze(1);
-  const at::Tensor angles = positions * inverse_frequencies_;
-  rotation_ = {(at::cos(angles) * attention_factor_).to(options_),
-               (at::sin(angles) * attention_factor_).to(options_)};
-  return rotation_;
+at::Tensor TorchTransformer::capped(const at::Tensor& logits) const {
+  if (config_.logit_cap == 0.0) return logits;
+  return at::tanh(logits / config_.logit_cap) * config_.logit_cap;
 }
 
-at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x) const {
+// Angles are computed in fp64, because at long positions fp32 would be too coarse. A batch longer
+// than the original context of longrope turns by the list for long sequences.
+const Rotation& TorchTransformer::rotation(int64_t table, int64_t length) const {
+  Rotation& known = rotations_.at(static_cast<size_t>(table));
+  if (known.cosine.defined() && known.cosine.size(0) == length) return known;
+  const ops::RotaryEmbedding& rotary = rotary_.at(table);
+  const bool is_long = length > config_.long_rope_from();
+  const auto& frequencies = is_long ? rotary.long_inverse_frequencies : rotary.inverse_frequencies;
+  const at::Tensor inverse =
+      at::tensor(at::ArrayRef<float>(frequencies)).to(options_.dtype(at::kDouble));
+  const at::Tensor positions = at::arange(length, inverse.options()).unsqueeze(1);
+  const at::Tensor angles = positions * inverse;
+  const double factor = rotary.attention_factor;
+  known = {(at::cos(angles) * factor).to(options_), (at::sin(angles) * factor).to(options_)};
+  return known;
+}
+
+// Of each head, the first pairs turn: element j together with element j + their number. What is
+// behind them is only scaled.
+at::Tensor TorchTransformer::turned(const at::Tensor& x, int64_t table, double scale) const {
+  const auto unturned = [&](const at::Tensor& part) {
+    return part.to(c10::typeMetaToScalarType(options_.dtype())).transpose(1, 2) * scale;
+  };
+  if (table == io::kNoRope) return unturned(x).contiguous();
+  const Rotation& angles = rotation(table, x.size(1));
+  const int64_t width = 2 * angles.cosine.size(1);
+  if (width == x.size(3)) return rotate_heads(x, angles, scale);
+  return at::cat(
+      {rotate_heads(x.slice(3, 0, width).contiguous(), angles, scale), unturned(x.slice(3, width))},
+      -1);
+}
+
+// Multiplies each query by the factor of its position (io::QueryTemperature).
+at::Tensor TorchTransformer::heat(const at::Tensor& q) const {
+  const io::QueryTemperature& temperature = config_.query_temperature;
+  if (temperature.beta == 0.0) return q;
+  const at::Tensor positions = at::arange(q.size(2), q.options().dtype(at::kDouble));
+  const auto context = static_cast<double>(temperature.original_context);
+  const at::Tensor factors = at::log1p(at::floor(positions / context)) * temperature.beta + 1.0;
+  return q * factors.to(q.scalar_type()).unsqueeze(1);
+}
+
+at::Tensor TorchTransformer::attend(int64_t index, const at::Tensor& x) const {
+  const TorchLayer& layer = layers_[static_cast<size_t>(index)];
+  const io::LayerAttention own = config_.attention_of(index);
   const int64_t batch = x.size(0), length = x.size(1), head_dim = config_.head_dim;
   const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
   const auto split = [&](const at::Tensor& y, int64_t count) {
     return y.view({batch, length, count, head_dim});
   };
-  at::Tensor q = split(layer.q.apply(x).to(product_type_), heads);
-  at::Tensor k = split(layer.k.apply(x).to(product_type_), kv_heads);
-  if (config_.qk_norm) {
-    const auto values = c10::typeMetaToScalarType(options_.dtype());
-    q = rms_norm(q.to(values), layer.q_norm, config_.rms_norm_eps, values);
-    k = rms_norm(k.to(values), layer.k_norm, config_.rms_norm_eps, values);
-  }
-  const Rotation& angles = rotation(length);
-  q = rotate_heads(q, angles, 1.0 / std::sqrt(static_cast<double>(head_dim)));
-  k = rotate_heads(k, angles, 1.0);
+  const auto values = c10::typeMetaToScalarType(options_.dtype());
+  const auto norm = [&](const at::Tensor& y, const at::Tensor& gain) {
+    return rms_norm(y.to(values), gain, config_.rms_norm_eps, values);
+  };
+  const double scale = config_.score_scale != 0.0 ? config_.score_scale
+                                                  : 1.0 / std::sqrt(static_cast<double>(head_dim));
+  const auto project = [&](const TorchLinear& linear, const at::Tensor& gain, int64_t count,
+                           double times) {
+    at::Tensor y = linear.apply(x).to(product_type_);
+    if (config_.qk_norm == io::QkNorm::kWholeWidth) y = norm(y, gain);
+    y = split(y, count);
+    const bool per_head = config_.qk_norm == io::QkNorm::kPerHead;
+    if (per_head && !config_.qk_norm_after_rope) y = norm(y, gain);
+    if (!per_head || !config_.qk_norm_after_rope) return turned(y, own.rope, times);
+    return norm(turned(y, own.rope, 1.0), gain) * times;
+  };
+  const at::Tensor q = heat(project(layer.q, layer.q_norm, heads, scale));
+  const at::Tensor k = project(layer.k, layer.k_norm, kv_heads, 1.0);
   const at::Tensor v =
       split(layer.v.apply(x), kv_heads).transpose(1, 2).to(product_type_).contiguous();
-  return layer.o.apply(causal_attention(
-      q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v, config_.sliding_window));
+  return layer.o.apply(
+      causal_attention(q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v,
+                       own.window, config_.score_cap));
 }
 
 }  // namespace neuronmm::finetune

@@ -24,6 +24,7 @@
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 #include "io/quantization.h"
+#include "model/rope.h"
 
 namespace neuronmm::finetune {
 
@@ -73,7 +74,9 @@ struct TorchLinear {
 
 // The weights of a decoder layer.
 struct TorchLayer {
+  // The gains of norms, with gain_offset. Those that the model lacks are undefined.
   at::Tensor input_norm, post_attention_norm, q_norm, k_norm;
+  at::Tensor attention_output_norm, mlp_output_norm;
   TorchLinear q, k, v, o, gate, up, down;
   TorchPivots mlp_in;  // pivots that gate and up share
   // The MLP has fewer neurons than the original, so that gate, up and down count as factors
@@ -82,9 +85,9 @@ struct TorchLayer {
   bool all_matrices = false;  // all matrices may be trained, not only factors
 };
 
-// Tensors that are added to the outputs of gate (before silu), up and down of one layer: [B, T, I],
-// [B, T, I] and [B, T, H]. The gradient of a zero that is added to an output is the gradient of
-// that output.
+// Tensors that are added to the outputs of gate (before its activation), up and down of one layer:
+// [B, T, I], [B, T, I] and [B, T, H]. The gradient of a zero that is added to an output is the
+// gradient of that output.
 struct MlpOffsets {
   at::Tensor gate, up, down;
 };
@@ -129,9 +132,13 @@ class TorchTransformer {
   at::Tensor run_layers(at::Tensor hidden, int64_t first, int64_t last) const;
   at::Tensor run_layer(const at::Tensor& hidden, int64_t index,
                        const MlpOffsets& offsets = {}) const;
-  at::Tensor logits(const at::Tensor& rows) const;      // final norm and LM head: [N, H] -> [N, V]
-  at::Tensor final_norm(const at::Tensor& rows) const;  // [N, H], in the dtype of products
+  at::Tensor logits(const at::Tensor& rows) const;  // final norm and LM head: [N, H] -> [N, V]
+  // The input of the LM head [N, H], in the dtype of products: the final norm over logit_divisor.
+  at::Tensor final_norm(const at::Tensor& rows) const;
   const at::Tensor& lm_head() const { return lm_head_; }  // [V, H]
+
+  // Applies logit_cap to products with the LM head, if the model has one.
+  at::Tensor capped(const at::Tensor& logits) const;
 
   // Keeps the matrices of the layers in the dtype of products only, for a model that is not
   // trained.
@@ -139,8 +146,13 @@ class TorchTransformer {
 
  private:
   TorchTransformer() = default;
-  const Rotation& rotation(int64_t length) const;
-  at::Tensor attend(const TorchLayer& layer, const at::Tensor& x) const;
+  const Rotation& rotation(int64_t table, int64_t length) const;
+  // Turns x [B, T, heads, D] by a layer's table and scales it: [B, heads, T, D].
+  at::Tensor turned(const at::Tensor& x, int64_t table, double scale) const;
+  at::Tensor heat(const at::Tensor& q) const;
+  at::Tensor attend(int64_t index, const at::Tensor& x) const;
+  // Returns what is added to the residual stream for an output of attention or of the MLP.
+  at::Tensor added(const at::Tensor& output, const at::Tensor& norm) const;
   TorchHidden apply_layer(const TorchHidden& hidden, int64_t index,
                           const MlpOffsets& offsets) const;
 
@@ -149,10 +161,9 @@ class TorchTransformer {
   at::TensorOptions options_;
   at::ScalarType product_type_ = at::kFloat;
   at::Tensor embedding_, final_norm_, lm_head_;
-  at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
-  double attention_factor_ = 1.0;   // see ops::RotaryEmbedding
+  model::RotaryTables rotary_;
   std::vector<TorchLayer> layers_;
-  mutable Rotation rotation_;  // of the last requested length
+  mutable std::vector<Rotation> rotations_;  // of each table, for the last requested length
 };
 
 }  // namespace neuronmm::finetune

@@ -140,11 +140,17 @@ double TrainableModel::State::head_loss(const at::Tensor& rows, const PaddedBatc
   for (int64_t first = 0; first < count; first += chunk) {
     const int64_t last = std::min(count, first + chunk);
     at::Tensor logits = matrix_product(normed.slice(0, first, last), model.lm_head().t());
+    at::Tensor slope;  // of the cap
+    if (const double cap = model.config().logit_cap; cap != 0.0) {
+      logits = model.capped(logits);
+      slope = 1.0 - (logits / cap) * (logits / cap);
+    }
     at::Tensor teacher_logits;
     if (teacher) teacher_logits = teacher->logits(teacher_hidden.slice(0, first, last));
     // loss_of_logits replaces the logits by their gradients.
     sum += loss_of_logits(logits, teacher_logits, batch.targets.slice(0, first, last),
                           gradient != nullptr);
+    if (slope.defined() && gradient != nullptr) logits.mul_(slope);
     if (gradient != nullptr) chunks.push_back(matrix_product(logits, model.lm_head()));
   }
   if (gradient != nullptr) {

@@ -28,7 +28,7 @@ Result<DType> dtype_of(const io::Checkpoint& checkpoint) {
   if (found == checkpoint.tensors().end()) {
     return fail("{}: tensor {} is missing", checkpoint.folder().string(), name);
   }
-  return found->second.dtype;
+  return written_dtype(found->second.dtype);
 }
 
 }  // namespace

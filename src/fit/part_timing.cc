@@ -174,6 +174,7 @@ ops::MlpWeight PartTiming::synthetic_mlp(const io::MlpShape& shape, size_t forma
     return shape.input > 0 ? shape.input : own > 0 ? own : hidden;
   };
   ops::MlpWeight mlp;
+  mlp.activation = config_.activation;
   mlp.gate.w_t = weights_.weight(neurons, width(shape.gate), f);
   mlp.up.w_t = weights_.weight(neurons, width(shape.up), f);
   mlp.down.w_t = weights_.weight(shape.down > 0 ? shape.down : hidden, neurons, f);

@@ -9,7 +9,9 @@
 
 #include "base/float16.h"
 #include "base/result.h"
+#include "gguf/grid_quants.h"
 #include "gguf/k_quants.h"
+#include "gguf/ternary_quants.h"
 
 namespace neuronmm::gguf {
 namespace {
@@ -26,10 +28,17 @@ constexpr std::array<float, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -2
 
 uint8_t at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
 
-// Returns four bits of weight i. The low four bits of 16 bytes hold the first half of a block, and
-// the high four bits hold the second half.
-int nibble(const std::byte* bytes, int i) {
-  return i < kHalf ? at(bytes, i) & 0xF : at(bytes, i - kHalf) >> 4;
+// The values that the four bits of MXFP4 stand for, doubled (OCP Microscaling Formats 1.0, E2M1).
+constexpr std::array<float, 16> kE2M1Doubled = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                0, -1, -2, -3, -4, -6, -8, -12};
+
+// Calls write(i, four bits) for the weights of a block. The low four bits of 16 bytes hold the
+// first half of the block, and the high four bits hold the second half. Two loops without a
+// condition become vector instructions.
+template <typename Write>
+void each_nibble(const std::byte* bytes, const Write& write) {
+  for (int i = 0; i < kHalf; ++i) write(i, at(bytes, i) & 0xF);
+  for (int i = 0; i < kHalf; ++i) write(kHalf + i, at(bytes, i) >> 4);
 }
 
 void f32(const std::byte* block, float* out) { std::memcpy(out, block, sizeof(float)); }
@@ -48,32 +57,49 @@ void q8_0(const std::byte* block, float* out) {
 
 void q4_0(const std::byte* block, float* out) {
   const float d = half_at(block);
-  for (int i = 0; i < kBlock; ++i) out[i] = d * static_cast<float>(nibble(block + 2, i) - 8);
+  each_nibble(block + 2, [=](int i, int q) { out[i] = d * static_cast<float>(q - 8); });
 }
 
 void q4_1(const std::byte* block, float* out) {
   const float d = half_at(block), m = half_at(block + 2);
-  for (int i = 0; i < kBlock; ++i) out[i] = d * static_cast<float>(nibble(block + 4, i)) + m;
+  each_nibble(block + 4, [=](int i, int q) { out[i] = d * static_cast<float>(q) + m; });
 }
 
-// Returns the fifth bit of weight i, which is bit i of 32 bits.
-int fifth_bit(const std::byte* bytes, int i) { return (at(bytes, i / 8) >> (i % 8) & 1) << 4; }
+// The fifth bits of 32 weights, whose bit i belongs to weight i, as bytes of 0 or 16. A table of
+// the eight bytes for each byte lets the loops over weights become vector instructions.
+constexpr std::array<std::array<uint8_t, 8>, 256> kFifthBits = [] {
+  std::array<std::array<uint8_t, 8>, 256> table = {};
+  for (size_t byte = 0; byte < table.size(); ++byte) {
+    for (size_t i = 0; i < 8; ++i) table[byte][i] = static_cast<uint8_t>((byte >> i & 1) << 4);
+  }
+  return table;
+}();
+std::array<uint8_t, kBlock> fifth_bits(const std::byte* bits) {
+  std::array<uint8_t, kBlock> bytes;
+  for (int i = 0; i < kBlock / 8; ++i)
+    std::memcpy(bytes.data() + 8 * i, kFifthBits[at(bits, i)].data(), 8);
+  return bytes;
+}
 
 void q5_0(const std::byte* block, float* out) {
   const float d = half_at(block);
-  for (int i = 0; i < kBlock; ++i)
-    out[i] = d * static_cast<float>((nibble(block + 6, i) | fifth_bit(block + 2, i)) - 16);
+  const std::array<uint8_t, kBlock> fifth = fifth_bits(block + 2);
+  each_nibble(block + 6, [&](int i, int low) {
+    out[i] = d * static_cast<float>((low | fifth[static_cast<size_t>(i)]) - 16);
+  });
 }
 
 void q5_1(const std::byte* block, float* out) {
   const float d = half_at(block), m = half_at(block + 2);
-  for (int i = 0; i < kBlock; ++i)
-    out[i] = d * static_cast<float>(nibble(block + 8, i) | fifth_bit(block + 4, i)) + m;
+  const std::array<uint8_t, kBlock> fifth = fifth_bits(block + 4);
+  each_nibble(block + 8, [&](int i, int low) {
+    out[i] = d * static_cast<float>(low | fifth[static_cast<size_t>(i)]) + m;
+  });
 }
 
 void iq4_nl(const std::byte* block, float* out) {
   const float d = half_at(block);
-  for (int i = 0; i < kBlock; ++i) out[i] = d * kNonLinear[nibble(block + 2, i)];
+  each_nibble(block + 2, [=](int i, int q) { out[i] = d * kNonLinear[static_cast<size_t>(q)]; });
 }
 
 // A block of IQ4_XS has eight groups of 32 weights. Each group has a scale of six bits, four of
@@ -86,9 +112,28 @@ void iq4_xs(const std::byte* block, float* out) {
     const int scale = (at(low, group / 2) >> (4 * (group % 2)) & 0xF) | (high >> (2 * group) & 3)
                                                                             << 4;
     const float dl = d * static_cast<float>(scale - 32);
-    const std::byte* const bits = block + 8 + group * kHalf;
-    for (int i = 0; i < kBlock; ++i) out[group * kBlock + i] = dl * kNonLinear[nibble(bits, i)];
+    float* const weights = out + group * kBlock;
+    each_nibble(block + 8 + group * kHalf,
+                [=](int i, int q) { weights[i] = dl * kNonLinear[static_cast<size_t>(q)]; });
   }
+}
+
+// A block of MXFP4 has one byte of scale, 2^(byte - 127), and halves the doubled values by halving
+// the scale. The bytes 0 and 1 give fp32 numbers that are not normal.
+void mxfp4(const std::byte* block, float* out) {
+  const uint32_t exponent = at(block, 0);
+  const float half_scale =
+      std::bit_cast<float>(exponent < 2 ? uint32_t{0x00200000} << exponent : (exponent - 1) << 23);
+  each_nibble(block + 1,
+              [=](int i, int q) { out[i] = half_scale * kE2M1Doubled[static_cast<size_t>(q)]; });
+}
+
+// A block of Q8_K has d in fp32, 256 signed bytes, and sums of them that are not needed here.
+void q8_k(const std::byte* block, float* out) {
+  float d;
+  std::memcpy(&d, block, sizeof(d));
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * static_cast<float>(static_cast<int8_t>(at(block + 4, i)));
 }
 
 using Block = void (*)(const std::byte* block, float* out);
@@ -105,21 +150,20 @@ struct Entry {
                      float* out);
 };
 using Type = io::GgufTensorType;
-constexpr std::array<Entry, 15> kEntries = {{{Type::kF32, each_block<f32>},
-                                             {Type::kF16, each_block<f16_weight>},
-                                             {Type::kBF16, each_block<bf16_weight>},
-                                             {Type::kQ8_0, each_block<q8_0>},
-                                             {Type::kQ4_0, each_block<q4_0>},
-                                             {Type::kQ4_1, each_block<q4_1>},
-                                             {Type::kQ5_0, each_block<q5_0>},
-                                             {Type::kQ5_1, each_block<q5_1>},
-                                             {Type::kQ2_K, each_block<q2_k>},
-                                             {Type::kQ3_K, each_block<q3_k>},
-                                             {Type::kQ4_K, each_block<q4_k>},
-                                             {Type::kQ5_K, each_block<q5_k>},
-                                             {Type::kQ6_K, each_block<q6_k>},
-                                             {Type::kIQ4_NL, each_block<iq4_nl>},
-                                             {Type::kIQ4_XS, each_block<iq4_xs>}}};
+constexpr std::array<Entry, 26> kEntries = {
+    {{Type::kF32, each_block<f32>},          {Type::kF16, each_block<f16_weight>},
+     {Type::kBF16, each_block<bf16_weight>}, {Type::kQ8_0, each_block<q8_0>},
+     {Type::kQ4_0, each_block<q4_0>},        {Type::kQ4_1, each_block<q4_1>},
+     {Type::kQ5_0, each_block<q5_0>},        {Type::kQ5_1, each_block<q5_1>},
+     {Type::kQ2_K, each_block<q2_k>},        {Type::kQ3_K, each_block<q3_k>},
+     {Type::kQ4_K, each_block<q4_k>},        {Type::kQ5_K, each_block<q5_k>},
+     {Type::kQ6_K, each_block<q6_k>},        {Type::kQ8_K, each_block<q8_k>},
+     {Type::kIQ1_S, each_block<iq1_s>},      {Type::kIQ1_M, each_block<iq1_m>},
+     {Type::kIQ2_XXS, each_block<iq2_xxs>},  {Type::kIQ2_XS, each_block<iq2_xs>},
+     {Type::kIQ2_S, each_block<iq2_s>},      {Type::kIQ3_XXS, each_block<iq3_xxs>},
+     {Type::kIQ3_S, each_block<iq3_s>},      {Type::kIQ4_NL, each_block<iq4_nl>},
+     {Type::kIQ4_XS, each_block<iq4_xs>},    {Type::kTQ1_0, each_block<tq1_0>},
+     {Type::kTQ2_0, each_block<tq2_0>},      {Type::kMXFP4, each_block<mxfp4>}}};
 
 const Entry* find(const io::GgufTypeInfo& type) {
   const auto found = std::ranges::find(kEntries, static_cast<Type>(type.number), &Entry::type);

@@ -1,7 +1,8 @@
 #pragma once
 // Converts the weights of GGUF's tensor types to fp32. The results have the same bits as those of
 // PyPI's `gguf` 0.19 (gguf.quants.dequantize), whose layouts and order of fp32 operations this code
-// follows. The importer (weights.h) is the main user.
+// follows. Q8_K, which that package does not read, follows llama.cpp (ggml/src/ggml-quants.c). The
+// importer (weights.h) is the main user.
 
 #include <cstddef>
 #include <cstdint>

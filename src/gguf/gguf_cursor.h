@@ -25,6 +25,7 @@ class GgufCursor {
 
   uint64_t position() const { return position_; }
   uint64_t remaining() const { return bytes_.size() - position_; }
+  std::span<const std::byte> rest() const { return bytes_.subspan(position_); }
   const std::string& source() const { return source_; }
 
   // Returns the next `size` bytes. Messages call the value `what`.

@@ -9,13 +9,18 @@
 namespace neuronmm::io {
 namespace {
 
-constexpr uint32_t kVersion = 3;
+// Version 2 differs from version 3 only in that it is always little-endian. Version 1 had counts of
+// 32 bits.
+constexpr uint32_t kOldestVersion = 2, kNewestVersion = 3;
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kAlignmentKey = "general.alignment";
 // The value of docs/gguf.md, which also has the two limits below.
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr size_t kMaxNameBytes = 64;
 constexpr uint32_t kMaxDimensions = 4;
+// Assumed: the largest published model has some ten thousand tensors. The limit keeps a file of
+// nothing but names from taking more memory than itself.
+constexpr uint64_t kMaxTensors = 1 << 18;
 // A name of one letter and one dimension.
 constexpr uint64_t kLeastInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
@@ -27,14 +32,16 @@ struct UnlocatedTensor {
 
 // A big-endian machine writes version 3 as bytes that read as 3 * 2^24 here.
 Status check_version(uint32_t version, const std::string& source) {
-  if (version == kVersion) return {};
+  if (version >= kOldestVersion && version <= kNewestVersion) return {};
   if ((version & 0xFFFF) == 0 && version != 0)
     return fail(
         "{}: expected a little-endian file, found a big-endian one (version {}); convert it with "
         "gguf_convert_endian.py of llama.cpp, or download the little-endian file",
         source, __builtin_bswap32(version));
-  return fail("{}: expected GGUF version {}, found version {} (llama.cpp's tools convert it)",
-              source, kVersion, version);
+  return fail("{}: expected GGUF version {} or {}, found version {} ({})", source, kOldestVersion,
+              kNewestVersion, version,
+              version < kOldestVersion ? "download a newer file of the model"
+                                       : "is there a newer neuronmm?");
 }
 
 // Returns what the bytes are if they do not begin as a GGUF file, and nothing otherwise.
@@ -160,6 +167,8 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, const std::st
   NMM_ASSIGN(file.metadata_, GgufMetadata::read(cursor, pairs));
   NMM_ASSIGN(const uint64_t alignment, read_alignment(file.metadata_));
   NMM_TRY(cursor.expect_remaining(tensors, kLeastInfoBytes, "tensors"));
+  if (tensors > kMaxTensors)
+    return fail("{}: expected at most {} tensors, found {}", source, kMaxTensors, tensors);
   std::vector<UnlocatedTensor> infos;
   for (uint64_t i = 0; i < tensors; ++i) {
     NMM_ASSIGN(UnlocatedTensor info, read_info(cursor, i, alignment));

@@ -1,6 +1,6 @@
 #pragma once
-// Reads a GGUF file (version 3, little-endian; ggml-org/ggml, docs/gguf.md): its metadata and the
-// places of its tensors. The importer (src/gguf) is the user. The file has these parts:
+// Reads a GGUF file (version 2 or 3, little-endian; ggml-org/ggml, docs/gguf.md): its metadata and
+// the places of its tensors. The importer (src/gguf) is the user. The file has these parts:
 //
 //   "GGUF"  version u32  tensors u64  pairs u64  pairs...  tensor infos...  padding  tensor data
 //

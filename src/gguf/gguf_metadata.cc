@@ -13,6 +13,9 @@ using Type = GgufValueType;
 constexpr uint64_t kMaxKeyBytes = 65535;
 // No published file has an array in an array.
 constexpr int kMaxNesting = 8;
+// Assumed: published files have some dozens of pairs. The limit keeps a file of nothing but keys
+// from taking more memory than itself.
+constexpr uint64_t kMaxPairs = 1 << 16;
 // A length, a key, a type and the smallest value.
 constexpr uint64_t kLeastPairBytes = 8 + 1 + 4 + 1;
 constexpr uint64_t kLeastStringBytes = 8;
@@ -52,7 +55,7 @@ Number load(const std::byte* bytes) {
 
 // Returns element `i` of a value of integers, or nullopt if it exceeds int64_t.
 std::optional<int64_t> integer_at(const GgufValue& value, uint64_t i) {
-  const std::byte* at = value.numbers.data() + i * info(value.type).bytes;
+  const std::byte* at = value.elements.data() + i * info(value.type).bytes;
   switch (value.type) {
     case Type::kUint8:
       return load<uint8_t>(at);
@@ -81,21 +84,28 @@ std::optional<int64_t> integer_at(const GgufValue& value, uint64_t i) {
 double decimal_of(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
 
 std::optional<double> number_at(const GgufValue& value, uint64_t i) {
-  if (value.type == Type::kFloat32) return decimal_of(load<float>(value.numbers.data() + 4 * i));
-  if (value.type == Type::kFloat64) return load<double>(value.numbers.data() + 8 * i);
+  if (value.type == Type::kFloat32) return decimal_of(load<float>(value.elements.data() + 4 * i));
+  if (value.type == Type::kFloat64) return load<double>(value.elements.data() + 8 * i);
   const std::optional<int64_t> integer = integer_at(value, i);
   if (!integer) return std::nullopt;
   return static_cast<double>(*integer);
 }
 
+// Returns the string at the start of checked bytes.
+std::string_view string_at(std::span<const std::byte> bytes) {
+  const auto length = load<uint64_t>(bytes.data());
+  return {reinterpret_cast<const char*>(bytes.data()) + sizeof(length), length};
+}
+
 std::string describe(const GgufValue& value) {
   if (value.is_array) return fmt::format("an array of {} {}", value.count, info(value.type).name);
   if (value.type == Type::kString) {
-    const std::string_view text = value.strings.front();
+    const std::string_view text = string_at(value.elements);
     return text.size() > 60 ? fmt::format("{:?}...", text.substr(0, 60))
                             : fmt::format("{:?}", text);
   }
-  if (value.type == Type::kBool) return load<uint8_t>(value.numbers.data()) != 0 ? "true" : "false";
+  if (value.type == Type::kBool)
+    return load<uint8_t>(value.elements.data()) != 0 ? "true" : "false";
   const std::optional<double> number = number_at(value, 0);
   return fmt::format("{} {}", info(value.type).name,
                      number ? fmt::format("{}", *number) : "2^63 or more");
@@ -110,7 +120,7 @@ Result<Type> read_type(GgufCursor& cursor, const std::string& what) {
 }
 
 Status check_bools(const GgufValue& value, const GgufCursor& cursor, const std::string& what) {
-  for (const std::byte byte : value.numbers) {
+  for (const std::byte byte : value.elements) {
     if (byte > std::byte{1})
       return fail("{}: {}: expected a bool (0 or 1), found {}", cursor.source(), what,
                   static_cast<int>(byte));
@@ -132,14 +142,14 @@ Result<GgufValue> read_array(GgufCursor& cursor, const std::string& what, int ne
 
 Result<GgufValue> read_elements(GgufCursor& cursor, Type type, bool is_array, uint64_t count,
                                 const std::string& what, int nesting) {
-  GgufValue value{type, is_array, count, {}, {}};
+  GgufValue value{type, is_array, count, {}};
   if (type == Type::kString) {
     NMM_TRY(cursor.expect_remaining(count, kLeastStringBytes, what));
-    value.strings.reserve(count);
+    const std::span<const std::byte> rest = cursor.rest();
     for (uint64_t i = 0; i < count; ++i) {
-      NMM_ASSIGN(const auto text, cursor.text(what));
-      value.strings.push_back(text);
+      NMM_ASSIGN([[maybe_unused]] const auto text, cursor.text(what));
     }
+    value.elements = rest.first(rest.size() - cursor.remaining());
     return value;
   }
   if (type == Type::kArray) {
@@ -148,7 +158,7 @@ Result<GgufValue> read_elements(GgufCursor& cursor, Type type, bool is_array, ui
     return value;
   }
   NMM_TRY(cursor.expect_remaining(count, info(type).bytes, what));
-  NMM_ASSIGN(value.numbers, cursor.take(count * info(type).bytes, what));
+  NMM_ASSIGN(value.elements, cursor.take(count * info(type).bytes, what));
   if (type == Type::kBool) NMM_TRY(check_bools(value, cursor, what));
   return value;
 }
@@ -168,6 +178,9 @@ Result<GgufMetadata> GgufMetadata::read(GgufCursor& cursor, uint64_t count) {
   GgufMetadata metadata;
   metadata.source_ = cursor.source();
   NMM_TRY(cursor.expect_remaining(count, kLeastPairBytes, "key-value pairs"));
+  if (count > kMaxPairs)
+    return fail("{}: expected at most {} key-value pairs, found {}", cursor.source(), kMaxPairs,
+                count);
   for (uint64_t i = 0; i < count; ++i) {
     NMM_ASSIGN(const auto key, read_key(cursor, i));
     const std::string what = fmt::format("{:?}", key);
@@ -219,21 +232,32 @@ Result<std::optional<bool>> GgufMetadata::boolean(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::optional<bool>();
   if (value->is_array || value->type != Type::kBool) return wrong(key, "a bool");
-  return std::optional<bool>(value->numbers.front() != std::byte{0});
+  return std::optional<bool>(value->elements.front() != std::byte{0});
 }
 
 Result<std::optional<std::string>> GgufMetadata::string(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::optional<std::string>();
   if (value->is_array || value->type != Type::kString) return wrong(key, "a string");
-  return std::optional<std::string>(value->strings.front());
+  return std::optional<std::string>(string_at(value->elements));
+}
+
+uint64_t GgufMetadata::count(std::string_view key) const {
+  const GgufValue* value = find(key);
+  return value == nullptr ? 0 : value->count;
 }
 
 Result<std::vector<std::string_view>> GgufMetadata::strings(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::vector<std::string_view>();
   if (!value->is_array || value->type != Type::kString) return wrong(key, "an array of strings");
-  return value->strings;
+  std::vector<std::string_view> strings;
+  strings.reserve(value->count);
+  for (auto rest = value->elements; !rest.empty();) {
+    strings.push_back(string_at(rest));
+    rest = rest.subspan(sizeof(uint64_t) + strings.back().size());
+  }
+  return strings;
 }
 
 Result<std::vector<int64_t>> GgufMetadata::integers(std::string_view key) const {
@@ -261,7 +285,7 @@ Result<std::vector<double>> GgufMetadata::numbers(std::string_view key) const {
     // Scores are compared and not shown, so 32000 of them need no conversion to decimal.
     const std::optional<double> number =
         value->type == Type::kFloat32
-            ? std::optional<double>(load<float>(value->numbers.data() + 4 * i))
+            ? std::optional<double>(load<float>(value->elements.data() + 4 * i))
             : number_at(*value, i);
     if (!number) return wrong(key, "an array of numbers below 2^63");
     numbers.push_back(*number);

@@ -39,11 +39,10 @@ struct GgufValue {
   // If false, the value has one element.
   bool is_array = false;
   uint64_t count = 1;
-  // Little-endian and unaligned; empty for strings.
-  std::span<const std::byte> numbers;
-  // Empty for numbers.
-  std::vector<std::string_view> strings;
+  // The elements as the file has them. Numbers are little-endian and unaligned. Each string is its
+  // length in 64 bits and its bytes, and all strings have been checked to lie within the span.
   // Arrays of arrays are checked but not kept, because no key that we read has one.
+  std::span<const std::byte> elements;
 };
 
 // The pairs of a file.
@@ -51,13 +50,15 @@ class GgufMetadata {
  public:
   // Reads the next `count` pairs. Fails if a key is repeated, too long or empty, or if a type is
   // unknown. A bool that is neither 0 nor 1 is an error. Strings, arrays and nestings must not
-  // exceed the file or our limits.
+  // exceed the file or our limits, so that reading takes less memory than the file.
   static Result<GgufMetadata> read(GgufCursor& cursor, uint64_t count);
 
   const std::string& source() const { return source_; }
   // Returns null if the key is missing.
   const GgufValue* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
+  // Returns the number of elements of a value, which is 0 if the key is missing.
+  uint64_t count(std::string_view key) const;
   int64_t size() const { return std::ssize(values_); }
 
   // Return the value of a key, or nullopt if the key is missing. A value of another type is an

@@ -86,6 +86,14 @@ Result<GgufShards> GgufShards::open(const fs::path& path) {
   return shards;
 }
 
+Result<GgufShards> GgufShards::parse(std::span<const std::byte> bytes, const std::string& source) {
+  GgufShards shards;
+  NMM_ASSIGN(GgufFile file, GgufFile::parse(bytes, source));
+  shards.files_.push_back(std::move(file));
+  NMM_TRY(shards.add_tensors(shards.files_.front(), source));
+  return shards;
+}
+
 Status GgufShards::add_tensors(const GgufFile& file, const fs::path& path) {
   for (const GgufTensor& tensor : file.tensors()) {
     if (!tensors_.emplace(tensor.name, tensor).second)

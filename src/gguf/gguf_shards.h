@@ -22,6 +22,10 @@ class GgufShards {
   // error, and so is a number of tensors that differs from the one in the first file.
   static Result<GgufShards> open(const std::filesystem::path& path);
 
+  // Parses a model in memory that is not split. The bytes must outlive the result. `source` begins
+  // every message.
+  static Result<GgufShards> parse(std::span<const std::byte> bytes, const std::string& source);
+
   // The metadata of the first file. The other files have only their place in the set.
   const GgufMetadata& metadata() const { return files_.front().metadata(); }
   const std::map<std::string_view, GgufTensor>& tensors() const { return tensors_; }

@@ -1,7 +1,6 @@
 #include "gguf/hyperparameters.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
@@ -9,29 +8,41 @@
 
 #include "gguf/dequantize.h"
 #include "gguf/rope_scaling.h"
+#include "io/families/known_keys.h"
 
 namespace neuronmm::gguf {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<GgufArchitecture, 3> kArchitectures = {
-    {{"llama", true}, {"qwen2", false}, {"qwen3", false}}};
-
 // Reads the keys of one architecture, such as "llama.context_length".
-class ArchitectureKeys {
+class ArchitectureKeys final : public io::GgufFacts {
  public:
-  ArchitectureKeys(const io::GgufMetadata& metadata, std::string_view architecture)
-      : metadata_(metadata), prefix_(fmt::format("{}.", architecture)) {}
+  ArchitectureKeys(const io::GgufShards& model, const GgufArchitecture& architecture)
+      : model_(model),
+        metadata_(model.metadata()),
+        architecture_(architecture),
+        prefix_(fmt::format("{}.", architecture.name)) {}
 
   std::string name(std::string_view key) const { return prefix_ + std::string(key); }
   const io::GgufMetadata& metadata() const { return metadata_; }
-  auto number(std::string_view key) const { return metadata_.number(name(key)); }
+  const io::GgufFamily& gguf() const { return *architecture_.gguf; }
+  Result<std::optional<double>> number(std::string_view key) const override {
+    return metadata_.number(name(key));
+  }
   auto string(std::string_view key) const { return metadata_.string(name(key)); }
-  auto boolean(std::string_view key) const { return metadata_.boolean(name(key)); }
+  Result<std::optional<bool>> boolean(std::string_view key) const override {
+    return metadata_.boolean(name(key));
+  }
+  bool has_tensor(std::string_view tensor) const override {
+    return model_.tensors().contains(tensor);
+  }
+  Error wrong(std::string_view key, std::string_view expected) const override {
+    return metadata_.wrong(name(key), expected);
+  }
 
   // Reads an integer, or a list of integers per layer that are all the same.
-  Result<std::optional<int64_t>> integer(std::string_view key) const {
+  Result<std::optional<int64_t>> integer(std::string_view key) const override {
     const io::GgufValue* value = metadata_.find(name(key));
     if (value == nullptr || !value->is_array) return metadata_.integer(name(key));
     NMM_ASSIGN(const std::vector<int64_t> list, metadata_.integers(name(key)));
@@ -45,9 +56,41 @@ class ArchitectureKeys {
     if (*value < 1) return metadata_.wrong(name(key), "an integer from 1");
     return *value;
   }
+  Result<std::vector<int64_t>> integers(std::string_view key) const override {
+    const io::GgufValue* value = metadata_.find(name(key));
+    if (value == nullptr) return std::vector<int64_t>();
+    if (value->type == io::GgufValueType::kBool) {
+      std::vector<int64_t> list;
+      for (const std::byte byte : value->numbers) list.push_back(byte != std::byte{0} ? 1 : 0);
+      return list;
+    }
+    if (value->is_array) return metadata_.integers(name(key));
+    NMM_ASSIGN(const auto one, metadata_.integer(name(key)));
+    return std::vector<int64_t>{*one};
+  }
+  Result<std::vector<double>> tensor(std::string_view tensor_name, int64_t count) const override {
+    const auto found = model_.tensors().find(tensor_name);
+    const std::string what = fmt::format("{}: tensor {:?}", metadata_.source(), tensor_name);
+    if (found == model_.tensors().end()) return fail("{}: is missing", what);
+    const io::GgufTensor& values = found->second;
+    if (values.rows() * values.columns() != count || !can_dequantize(*values.type))
+      return fail("{}: expected {} numbers of F32, found {} {}", what, count,
+                  shape_string(values.shape), values.type->name);
+    std::vector<float> floats(static_cast<size_t>(count));
+    dequantize(*values.type, values.data.data(), count, floats.data());
+    return std::vector<double>(floats.begin(), floats.end());
+  }
+
+  // Returns whether the family gives the key a meaning.
+  bool is_read_by_family(std::string_view key) const {
+    return std::ranges::find(gguf().keys, key) != gguf().keys.end() ||
+           std::ranges::find(gguf().numbers, key, &io::GgufNumber::gguf) != gguf().numbers.end();
+  }
 
  private:
+  const io::GgufShards& model_;
   const io::GgufMetadata& metadata_;
+  const GgufArchitecture& architecture_;
   std::string prefix_;
 };
 
@@ -70,7 +113,7 @@ Result<Heads> read_heads(const ArchitectureKeys& keys, int64_t hidden_size) {
     return keys.metadata().wrong(keys.name("attention.value_length"),
                                  fmt::format("{}, the length of a key", heads.size));
   NMM_ASSIGN(const auto rotary, keys.integer("rope.dimension_count"));
-  if (rotary && *rotary != heads.size)
+  if (rotary && *rotary != heads.size && !keys.gguf().own_rope)
     return keys.metadata().wrong(
         keys.name("rope.dimension_count"),
         fmt::format("{} (rotary embeddings of a part of each head are not supported)", heads.size));
@@ -96,6 +139,7 @@ Status refuse_unsupported(const ArchitectureKeys& keys, const Heads& heads) {
                                         {"final_logit_softcapping", 0},
                                         {"nextn_predict_layers", 0}};
   for (const auto& [key, neutral] : unsupported) {
+    if (keys.is_read_by_family(key)) continue;
     NMM_ASSIGN(const auto value, keys.number(key));
     if (value && *value != 0 && std::abs(*value - neutral) > 1e-5 * neutral)
       return keys.metadata().wrong(keys.name(key),
@@ -110,15 +154,12 @@ Status refuse_unsupported(const ArchitectureKeys& keys, const Heads& heads) {
 }
 
 // Reads rope_freqs.weight, which holds the divisor of each frequency.
-Result<Json> read_rope_freqs(const ArchitectureKeys& keys, const io::GgufTensor& tensor,
-                             double theta, int64_t head_dim,
+Result<Json> read_rope_freqs(const ArchitectureKeys& keys, double theta, int64_t head_dim,
                              std::optional<int64_t> original_context) {
-  const std::string what = fmt::format("{}: tensor {:?}", keys.metadata().source(), tensor.name);
-  if (tensor.rows() * tensor.columns() != head_dim / 2 || !can_dequantize(*tensor.type))
-    return fail("{}: expected {} numbers of F32, found {} {}", what, head_dim / 2,
-                shape_string(tensor.shape), tensor.type->name);
-  std::vector<float> divisors(static_cast<size_t>(head_dim / 2));
-  dequantize(*tensor.type, tensor.data.data(), head_dim / 2, divisors.data());
+  constexpr std::string_view kName = "rope_freqs.weight";
+  NMM_ASSIGN(const auto values, keys.tensor(kName, head_dim / 2));
+  const std::vector<float> divisors(values.begin(), values.end());
+  const std::string what = fmt::format("{}: tensor {:?}", keys.metadata().source(), kName);
   NMM_ASSIGN(const auto scaling, llama3_scaling(divisors, theta, original_context, what));
   if (!scaling) return Json();
   return Json{{"rope_type", "llama3"},
@@ -131,15 +172,19 @@ Result<Json> read_rope_freqs(const ArchitectureKeys& keys, const io::GgufTensor&
 // Refuses what differs between llama.cpp's YaRN and that of transformers. The two agree if these
 // keys have their defaults. For example, llama.cpp multiplies 0.1 log(factor) + 1 by attn_factor,
 // whereas transformers replaces the expression by it.
-Status refuse_unsupported_yarn(const ArchitectureKeys& keys) {
+Status refuse_unsupported_yarn(const ArchitectureKeys& keys, double factor) {
+  // Files may have the value that both compute.
+  const double usual = 1.0 + 0.1 * std::log(factor);
   const std::pair<std::string_view, double> defaults[] = {
       {"rope.scaling.attn_factor", 1.0},
       {"rope.scaling.yarn_attn_factor", 1.0},
       {"rope.scaling.yarn_ext_factor", 1.0},
       {"rope.scaling.yarn_log_multiplier", 0.0}};
   for (const auto& [key, expected] : defaults) {
+    if (keys.is_read_by_family(key)) continue;
     NMM_ASSIGN(const auto value, keys.number(key));
-    if (value && *value != expected)
+    const bool same = value && key.ends_with("attn_factor") && std::abs(*value - usual) < 1e-5;
+    if (value && *value != expected && !same)
       return keys.metadata().wrong(keys.name(key),
                                    fmt::format("none or {} (others are not supported)", expected));
   }
@@ -147,9 +192,9 @@ Status refuse_unsupported_yarn(const ArchitectureKeys& keys) {
 }
 
 Result<Json> read_yarn(const ArchitectureKeys& keys, double factor, int64_t context) {
-  NMM_TRY(refuse_unsupported_yarn(keys));
   // As in llama.cpp, 0 counts as 1.
   if (factor == 0.0) factor = 1.0;
+  NMM_TRY(refuse_unsupported_yarn(keys, factor));
   Json yarn = {
       {"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", context}};
   for (const std::string key : {"beta_fast", "beta_slow"}) {
@@ -160,8 +205,8 @@ Result<Json> read_yarn(const ArchitectureKeys& keys, double factor, int64_t cont
 }
 
 // Returns the rope_scaling of config.json, or null if there is none.
-Result<Json> read_rope_scaling(const io::GgufShards& model, const ArchitectureKeys& keys,
-                               double theta, int64_t head_dim, int64_t context_length) {
+Result<Json> read_rope_scaling(const ArchitectureKeys& keys, double theta, int64_t head_dim,
+                               int64_t context_length) {
   const io::GgufMetadata& metadata = keys.metadata();
   NMM_ASSIGN(const auto type, keys.string("rope.scaling.type"));
   NMM_ASSIGN(const auto old_factor, keys.number("rope.scale_linear"));
@@ -170,30 +215,34 @@ Result<Json> read_rope_scaling(const io::GgufShards& model, const ArchitectureKe
   const double factor = new_factor.value_or(old_factor.value_or(1.0));
   // As in llama.cpp, a factor without a type is linear, and a factor of 0 means no scaling.
   const std::string name = type.value_or("linear");
+  // The family reads the lists.
+  if (name == "longrope" && keys.gguf().own_rope) return Json();
   if (name != "none" && name != "linear" && name != "yarn")
     return metadata.wrong(keys.name("rope.scaling.type"), "\"none\", \"linear\" or \"yarn\"");
   const bool yarn = name == "yarn";
   const bool linear = name == "linear" && factor != 0.0 && factor != 1.0;
-  const auto freqs = model.tensors().find("rope_freqs.weight");
-  if (freqs == model.tensors().end() && yarn)
-    return read_yarn(keys, factor, context.value_or(context_length));
-  if (freqs == model.tensors().end())
-    return linear ? Json{{"rope_type", "linear"}, {"factor", factor}} : Json();
+  const bool freqs = keys.has_tensor("rope_freqs.weight");
+  if (!freqs && yarn) return read_yarn(keys, factor, context.value_or(context_length));
+  if (!freqs) return linear ? Json{{"rope_type", "linear"}, {"factor", factor}} : Json();
   if (linear || yarn)
     return fail("{}: {:?} and rope_freqs.weight together are not supported", metadata.source(),
                 keys.name("rope.scaling.factor"));
-  return read_rope_freqs(keys, freqs->second, theta, head_dim, context);
+  return read_rope_freqs(keys, theta, head_dim, context);
 }
 
 // A class of transformers that computes exactly the biases and norms that the file has.
 struct ClassOfModel {
   std::string_view architecture, model_type;
-  // The field of config.json. Qwen2 has no such field, because its biases are always there.
+  // The field of config.json. Qwen2 has no such field, because its biases are always there. Other
+  // families write it themselves.
   bool attention_bias;
 };
-Result<ClassOfModel> choose_class(const io::GgufShards& model, std::string_view architecture,
+Result<ClassOfModel> choose_class(const io::GgufShards& model, const GgufArchitecture& known,
                                   bool has_window) {
   const auto has = [&](std::string_view name) { return model.tensors().contains(name); };
+  const std::string_view architecture = known.name;
+  if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+    return ClassOfModel{known.family->class_name, known.family->model_type, false};
   const bool qkv = has("blk.0.attn_q.bias"), output = has("blk.0.attn_output.bias");
   if (architecture == "qwen3") {
     if (qkv != output)
@@ -226,6 +275,13 @@ Result<int64_t> read_window(const ArchitectureKeys& keys, int64_t context) {
   return *window;
 }
 
+const char* activation_key(const io::Family& family) {
+  return family.activation == io::Activation::kSilu ? "hidden_act" : "hidden_activation";
+}
+const char* activation_name(const io::Family& family) {
+  return family.activation == io::Activation::kSilu ? "silu" : "gelu_pytorch_tanh";
+}
+
 Result<int64_t> read_vocab_size(const io::GgufShards& model, int64_t hidden_size) {
   const auto embedding = model.tensors().find("token_embd.weight");
   if (embedding == model.tensors().end())
@@ -250,12 +306,29 @@ void add_token_ids(const Vocabulary* vocabulary, Json& config) {
   if (vocabulary->pad) config["pad_token_id"] = *vocabulary->pad;
 }
 
-void add_window(std::string_view model_type, int64_t window, Json& config) {
-  if (model_type != "mistral" && model_type != "qwen2" && model_type != "qwen3") return;
+// Adds a window of all layers, for the classes that have one.
+Status add_window(const ArchitectureKeys& keys, int64_t window, Json& config) {
+  constexpr std::string_view kWithWindow[] = {"mistral", "ministral3", "phi3", "qwen2", "qwen3"};
+  const auto model_type = config.at("model_type").get<std::string>();
+  if (std::ranges::find(kWithWindow, model_type) == std::end(kWithWindow)) {
+    if (window == 0) return {};
+    return keys.wrong("attention.sliding_window", "none (the class has no window)");
+  }
   config["sliding_window"] = window == 0 ? Json() : Json(window);
-  if (model_type == "mistral") return;
+  if (!model_type.starts_with("qwen")) return {};
   config["use_sliding_window"] = window != 0;
   config["max_window_layers"] = window != 0 ? 0 : config["num_hidden_layers"].get<int64_t>();
+  return {};
+}
+
+// Adds what the family says about its files.
+Status add_family(const ArchitectureKeys& keys, Json& config) {
+  for (const auto& [gguf, key] : keys.gguf().numbers) {
+    NMM_ASSIGN(const auto value, keys.number(gguf));
+    // llama.cpp takes 0 as "not used".
+    if (value && *value != 0.0) config[std::string(key)] = *value;
+  }
+  return keys.gguf().complete == nullptr ? Status() : keys.gguf().complete(keys, config);
 }
 
 // Refuses files that hold something beside a language model.
@@ -286,18 +359,24 @@ Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata) {
   NMM_ASSIGN(const auto name, metadata.string("general.architecture"));
   if (!name) return metadata.missing("general.architecture");
   std::vector<std::string_view> known;
-  for (const GgufArchitecture& architecture : kArchitectures) {
-    if (architecture.name == *name) return architecture;
-    known.push_back(architecture.name);
+  for (const io::Family* family : io::families()) {
+    for (const io::GgufFamily& gguf : family->gguf) {
+      if (gguf.architecture == *name)
+        return GgufArchitecture{gguf.architecture, gguf.names.neighbouring_pairs, family, &gguf};
+      known.push_back(gguf.architecture);
+    }
   }
-  return fail("{}: \"general.architecture\": {:?} is not supported, expected one of {}",
-              metadata.source(), *name, fmt::join(known, ", "));
+  const std::string_view missing = io::missing_for(*name);
+  return fail("{}: \"general.architecture\": {:?} is not supported{}, expected one of {}",
+              metadata.source(), *name,
+              missing.empty() ? "" : fmt::format(" (it needs {})", missing),
+              fmt::join(known, ", "));
 }
 
 Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
                                 const Vocabulary* vocabulary, DType dtype, bool tied) {
   constexpr double kDefaultTheta = 10000.0;  // The value that llama.cpp uses if the key is missing.
-  const ArchitectureKeys keys(model.metadata(), architecture.name);
+  const ArchitectureKeys keys(model, architecture);
   NMM_ASSIGN(const int64_t hidden, keys.required("embedding_length"));
   NMM_ASSIGN(const int64_t layers, keys.required("block_count"));
   NMM_ASSIGN(const int64_t intermediate, keys.required("feed_forward_length"));
@@ -308,15 +387,17 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
   if (!epsilon) return model.metadata().missing(keys.name("attention.layer_norm_rms_epsilon"));
   NMM_ASSIGN(const auto theta, keys.number("rope.freq_base"));
   NMM_ASSIGN(const Json rope_scaling,
-             read_rope_scaling(model, keys, theta.value_or(kDefaultTheta), heads.size, context));
-  NMM_ASSIGN(const int64_t window, read_window(keys, context));
-  NMM_ASSIGN(const ClassOfModel type, choose_class(model, architecture.name, window != 0));
+             read_rope_scaling(keys, theta.value_or(kDefaultTheta), heads.size, context));
+  int64_t window = 0;
+  if (!architecture.gguf->own_windows) NMM_ASSIGN(window, read_window(keys, context));
+  NMM_ASSIGN(const ClassOfModel type, choose_class(model, architecture, window != 0));
   NMM_ASSIGN(const int64_t vocab_size, read_vocab_size(model, hidden));
   Json config{{"architectures", Json::array({type.architecture})}, {"model_type", type.model_type}};
   if (type.model_type != "qwen2") config["attention_bias"] = type.attention_bias;
+  if (type.model_type == "llama") config["mlp_bias"] = keys.has_tensor("blk.0.ffn_up.bias");
   config.update(Json{{"attention_dropout", 0.0},
                      {"head_dim", heads.size},
-                     {"hidden_act", "silu"},
+                     {activation_key(*architecture.family), activation_name(*architecture.family)},
                      {"hidden_size", hidden},
                      {"initializer_range", 0.02},
                      {"intermediate_size", intermediate},
@@ -331,8 +412,9 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
                      {"torch_dtype", torch_dtype(dtype)},
                      {"use_cache", true},
                      {"vocab_size", vocab_size}});
-  add_window(type.model_type, window, config);
   add_token_ids(vocabulary, config);
+  NMM_TRY(add_family(keys, config));
+  if (!architecture.gguf->own_windows) NMM_TRY(add_window(keys, window, config));
   return config.dump(2) + "\n";
 }
 

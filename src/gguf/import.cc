@@ -3,11 +3,9 @@
 #include <optional>
 
 #include "gguf/gguf_shards.h"
-#include "gguf/hyperparameters.h"
-#include "gguf/tied_table.h"
+#include "gguf/model_plan.h"
 #include "gguf/tokenizer_files.h"
 #include "gguf/vocabulary.h"
-#include "gguf/weights.h"
 #include "io/folder_writer.h"
 #include "io/gguf.h"
 #include "io/shards.h"
@@ -31,32 +29,23 @@ Status refuse_folder(const fs::path& path) {
 // Everything that will be written. All of it is checked before any file is written.
 struct Import {
   std::optional<Vocabulary> vocabulary;
-  std::string config_text;
-  WeightMap weights;
+  // Nothing if the file has only a vocabulary.
+  std::optional<ModelPlan> model;
 };
 
 Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
                     ImportSummary& summary) {
-  NMM_ASSIGN(const GgufArchitecture architecture, find_architecture(model.metadata()));
   const Vocabulary* const vocabulary = plan.vocabulary ? &*plan.vocabulary : nullptr;
   const TablesOfFile tables = find_tables(model);
   if (!tables.note.empty()) summary.notes.push_back(tables.note);
-  NMM_ASSIGN(plan.config_text, config_json(model, architecture, vocabulary, dtype, tables.tied));
-  const std::string source = fmt::format("{}: config.json for it", model.metadata().source());
-  NMM_ASSIGN(const auto config, io::ModelConfig::parse(plan.config_text, source));
-  if (vocabulary != nullptr && std::ssize(vocabulary->tokens) > config.vocab_size)
-    return fail(
-        "{}: \"tokenizer.ggml.tokens\": expected at most the {} rows of token_embd.weight, "
-        "found {}",
-        model.metadata().source(), config.vocab_size, vocabulary->tokens.size());
-  NMM_ASSIGN(plan.weights, map_weights(model, config, architecture, tables));
-  summary.architecture = architecture.name;
-  summary.class_name = io::architecture_name(config.architecture);
-  for (const WeightSource& weight : plan.weights.sources) {
+  NMM_ASSIGN(plan.model, plan_model(model, vocabulary, dtype, tables));
+  summary.architecture = plan.model->architecture.name;
+  summary.class_name = io::architecture_name(plan.model->config.architecture);
+  for (const WeightSource& weight : plan.model->weights.sources) {
     summary.bytes_after += io::size_bytes(weight.spec);
     summary.parameters += TensorView{weight.spec.dtype, weight.spec.shape, nullptr}.size();
   }
-  for (const std::string& name : plan.weights.unused_tensors)
+  for (const std::string& name : plan.model->weights.unused_tensors)
     summary.notes.push_back(
         fmt::format("left out: tensor {:?}, which is no part of the model", name));
   return {};
@@ -98,13 +87,13 @@ Status write_folder(const io::GgufShards& model, const Import& plan, const fs::p
     NMM_TRY(
         io::write_text_file(folder / "tokenizer_config.json", tokenizer_config_json(vocabulary)));
   }
-  if (plan.config_text.empty()) return {};
+  if (!plan.model) return {};
   const std::string generation =
       plan.vocabulary ? generation_config_json(*plan.vocabulary) : std::string();
   if (!generation.empty())
     NMM_TRY(io::write_text_file(folder / "generation_config.json", generation));
-  NMM_TRY(write_weights(model, plan.weights, folder, progress));
-  return io::write_text_file(folder / "config.json", plan.config_text);
+  NMM_TRY(write_weights(model, plan.model->weights, folder, progress));
+  return io::write_text_file(folder / "config.json", plan.model->config_text);
 }
 
 }  // namespace

@@ -26,14 +26,14 @@ io::TableRows rows_of(std::string_view name, const io::GgufTensor& tensor) {
 
 }  // namespace
 
+TablesOfFile both_tables(const io::GgufShards& model) {
+  return {.tied = !model.tensors().contains(kHead)};
+}
+
 TablesOfFile find_tables(const io::GgufShards& model) {
-  TablesOfFile tables;
+  TablesOfFile tables = both_tables(model);
   const auto table = model.tensors().find(kTable), head = model.tensors().find(kHead);
-  if (head == model.tensors().end()) {
-    tables.tied = true;
-    return tables;
-  }
-  if (table == model.tensors().end()) return tables;
+  if (tables.tied || table == model.tensors().end()) return tables;
   const io::GgufTensor &a = table->second, &b = head->second;
   const bool comparable = a.shape == b.shape && a.shape.size() == 2 && can_dequantize(*a.type) &&
                           can_dequantize(*b.type);

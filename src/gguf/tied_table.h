@@ -21,6 +21,9 @@ struct TablesOfFile {
   std::string note = {};
 };
 
+// Takes both tables as they are, without reading them. A file without an LM head is tied.
+TablesOfFile both_tables(const io::GgufShards& model);
+
 // Reads both tables of the file, if it has two, and compares them (io/twin_tables.h). The finer one
 // is taken if they are the same up to rounding.
 TablesOfFile find_tables(const io::GgufShards& model);

@@ -16,12 +16,24 @@ constexpr std::string_view kModelKey = "tokenizer.ggml.model", kPreKey = "tokeni
                            kKindsKey = "tokenizer.ggml.token_type",
                            kMergesKey = "tokenizer.ggml.merges",
                            kTemplateKey = "tokenizer.chat_template";
+// Assumed: published vocabularies have at most some 300,000 tokens and 600,000 merges. The limit
+// keeps a file of nothing but empty tokens from taking more memory than itself.
+constexpr uint64_t kMaxTokens = 1 << 21;
+// Assumed: the longest token of a published vocabulary has some hundred bytes. Finding the merges
+// of SentencePiece takes time that grows with the square of a token's length.
+constexpr size_t kMaxTokenBytes = 1024;
 // -1 as some converters write it.
 constexpr int64_t kNoToken = 0xFFFFFFFF;
 
 bool is_utf8(std::string_view text) { return text::valid_utf8_length(text) == std::ssize(text); }
 
+Status check_count(const io::GgufMetadata& metadata, std::string_view key) {
+  if (metadata.count(key) <= kMaxTokens) return {};
+  return metadata.wrong(key, fmt::format("at most {} strings", kMaxTokens));
+}
+
 Status read_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
+  NMM_TRY(check_count(metadata, kTokensKey));
   NMM_ASSIGN(const auto tokens, metadata.strings(kTokensKey));
   if (tokens.empty()) return metadata.missing(kTokensKey);
   std::unordered_map<std::string_view, size_t> ids;
@@ -32,6 +44,9 @@ Status read_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
     if (!is_utf8(text))
       return fail("{}: {:?}: token {}: expected UTF-8, found {:?}", metadata.source(), kTokensKey,
                   id, text);
+    if (text.size() > kMaxTokenBytes)
+      return fail("{}: {:?}: token {}: expected at most {} bytes, found {}", metadata.source(),
+                  kTokensKey, id, kMaxTokenBytes, text.size());
     const std::string& token = vocabulary.tokens.emplace_back(
         text.empty() ? fmt::format("[EMPTY_{}]", id) : std::string(text));
     if (const auto [known, inserted] = ids.emplace(token, id); !inserted)
@@ -71,6 +86,7 @@ Status read_scores(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
 
 // Reads merges of the form "a b". A token may begin with a space but has none inside.
 Status read_merges(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
+  NMM_TRY(check_count(metadata, kMergesKey));
   NMM_ASSIGN(const auto merges, metadata.strings(kMergesKey));
   if (!metadata.has(kMergesKey) && !vocabulary.sentence_piece) return metadata.missing(kMergesKey);
   const std::unordered_set<std::string_view> tokens(vocabulary.tokens.begin(),

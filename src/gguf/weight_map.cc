@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <tuple>
 
 #include "gguf/dequantize.h"
 #include "gguf/weights.h"
@@ -20,7 +21,8 @@ constexpr TensorRename kLayerTensors[] = {
     {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
     {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
     {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"}};
+    {"mlp.down_proj", "ffn_down"},       {"self_attn.output_norm", "post_attention_norm"},
+    {"mlp.output_norm", "post_ffw_norm"}};
 
 std::string_view find_gguf_name(std::span<const TensorRename> names, std::string_view folder) {
   const auto found = std::ranges::find(names, folder, &TensorRename::folder);
@@ -29,17 +31,49 @@ std::string_view find_gguf_name(std::span<const TensorRename> names, std::string
   return found->gguf;
 }
 
+// Where the file has a tensor of the folder.
+struct PlaceInFile {
+  std::string name;
+  // Not null if the file's tensor holds the rows of several modules.
+  const io::SlicedModule* sliced = nullptr;
+  // The module of the folder's tensor: "mlp.up_proj".
+  std::string_view module = {};
+};
+
 // Translates the name of a tensor: "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
-std::string gguf_name(std::string_view folder_name) {
+PlaceInFile place_of(std::string_view folder_name, const io::ModuleNames& names) {
   constexpr std::string_view kLayers = "model.layers.";
   const size_t dot = folder_name.rfind('.');
   const std::string_view name = folder_name.substr(0, dot), ending = folder_name.substr(dot);
   if (!name.starts_with(kLayers))
-    return fmt::format("{}{}", find_gguf_name(kModelTensors, name), ending);
+    return {fmt::format("{}{}", find_gguf_name(kModelTensors, name), ending)};
   const std::string_view rest = name.substr(kLayers.size());
   const size_t end = rest.find('.');
-  return fmt::format("blk.{}.{}{}", rest.substr(0, end),
-                     find_gguf_name(kLayerTensors, rest.substr(end + 1)), ending);
+  const std::string_view layer = rest.substr(0, end), module = rest.substr(end + 1);
+  for (const io::SlicedModule& sliced : names.sliced) {
+    if (std::ranges::find(sliced.parts, module) != sliced.parts.end())
+      return {fmt::format("blk.{}.{}{}", layer, sliced.own, ending), &sliced, module};
+  }
+  const auto renamed = std::ranges::find(names.renamed, module, &io::RenamedModule::canonical);
+  const std::string_view own =
+      renamed != names.renamed.end() ? renamed->own : find_gguf_name(kLayerTensors, module);
+  return {fmt::format("blk.{}.{}{}", layer, own, ending), nullptr, module};
+}
+
+int64_t rows_of(std::string_view module, const io::ModelConfig& config) {
+  if (module == "self_attn.q_proj") return config.num_attention_heads * config.head_dim;
+  if (module.starts_with("mlp.")) return config.intermediate_size;
+  return config.num_key_value_heads * config.head_dim;
+}
+
+// Returns the first row of the module in the matrix that holds it, and the rows of that matrix.
+std::pair<int64_t, int64_t> rows_within(const PlaceInFile& place, const io::ModelConfig& config) {
+  int64_t first = 0, all = 0;
+  for (const std::string_view part : place.sliced->parts) {
+    if (part == place.module) first = all;
+    if (!part.empty()) all += rows_of(part, config);
+  }
+  return {first, all};
 }
 
 // Removes leading dimensions of 1, which some writers add.
@@ -51,20 +85,28 @@ Shape without_leading_ones(const Shape& shape, size_t dimensions) {
 }
 
 Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec,
+                                 const io::ModelConfig& config, const io::GgufFamily& gguf,
                                  const TablesOfFile& tables) {
-  const std::string name =
-      spec.name == "model.embed_tokens.weight" ? std::string(tables.table) : gguf_name(spec.name);
+  PlaceInFile place = place_of(spec.name, gguf.names);
+  if (spec.name == "model.embed_tokens.weight") place.name = tables.table;
+  const std::string& name = place.name;
   const std::string& source = model.metadata().source();
   const auto found = model.tensors().find(name);
   if (found == model.tensors().end()) return fail("{}: tensor {:?} is missing", source, name);
   const io::GgufTensor& tensor = found->second;
-  if (without_leading_ones(tensor.shape, spec.shape.size()) != spec.shape)
+  WeightSource weight{spec, &tensor};
+  Shape expected = spec.shape;
+  if (place.sliced != nullptr)
+    std::tie(weight.first_row, expected.front()) = rows_within(place, config);
+  if (without_leading_ones(tensor.shape, expected.size()) != expected)
     return fail("{}: tensor {:?}: expected the shape {}, found {}", source, name,
-                shape_string(spec.shape), shape_string(tensor.shape));
+                shape_string(expected), shape_string(tensor.shape));
   if (!can_dequantize(*tensor.type))
     return fail("{}: tensor {:?}: its type {} is not supported, expected one of {}", source, name,
                 tensor.type->name, dequantized_types());
-  return WeightSource{spec, &tensor, 0};
+  if (gguf.gains_with_offset && model::is_norm(spec.name))
+    weight.offset = static_cast<float>(config.gain_offset);
+  return weight;
 }
 
 int64_t interleaved_heads(std::string_view name, const io::ModelConfig& config) {
@@ -74,9 +116,10 @@ int64_t interleaved_heads(std::string_view name, const io::ModelConfig& config) 
 }
 
 // Returns true for frequencies that old converters store in addition to the config, and for
-// rope_freqs, which hyperparameters.cc reads.
+// rope_freqs and rope_factors, which hyperparameters.cc and the families read.
 bool holds_rope_frequencies(std::string_view name) {
   return name == "rope_freqs.weight" || name.ends_with(".rope_freqs.weight") ||
+         name == "rope_factors_long.weight" || name == "rope_factors_short.weight" ||
          name.ends_with(".attn_rot_embd.weight") || name.ends_with("rotary_emb.inv_freq");
 }
 
@@ -114,9 +157,10 @@ Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig
                               const GgufArchitecture& architecture, const TablesOfFile& tables) {
   NMM_TRY(check_layers(model, config, architecture.name));
   WeightMap map;
+  map.architecture = config.architecture;
   std::set<const io::GgufTensor*> used;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
-    NMM_ASSIGN(WeightSource source, find_source(model, spec, tables));
+    NMM_ASSIGN(WeightSource source, find_source(model, spec, config, *architecture.gguf, tables));
     if (architecture.interleaved_rotary)
       source.interleaved_heads = interleaved_heads(spec.name, config);
     used.insert(source.tensor);

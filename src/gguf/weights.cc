@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/task_labels.h"
 #include "gguf/dequantize.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/shards.h"
 #include "io/text_file.h"
@@ -58,7 +59,7 @@ class WeightsWriter {
     // A vector whose elements change places is dequantized as a whole, and then treated as rows of
     // one element.
     const bool vector = source.spec.shape.size() == 1;
-    const int64_t rows = tensor.rows();
+    const int64_t rows = vector ? 1 : source.spec.shape.front();
     const int64_t piece_rows = std::max<int64_t>(1, kPieceElements / tensor.columns());
     for (int64_t first = 0; first < rows; first += piece_rows) {
       if (interrupted()) return interrupted_error("nothing was written");
@@ -92,7 +93,7 @@ class WeightsWriter {
       const int64_t begin = first + count * i / shares, end = first + count * (i + 1) / shares;
       share.values.resize(static_cast<size_t>((end - begin) * columns));
       for (int64_t row = begin; row < end; ++row) {
-        const int64_t from = source_row(source, row, tensor.rows());
+        const int64_t from = source.first_row + source_row(source, row, source.spec.shape.front());
         dequantize(*tensor.type, tensor.data.data() + from * tensor.row_bytes(), columns,
                    share.values.data() + (row - begin) * columns);
       }
@@ -110,8 +111,11 @@ class WeightsWriter {
       share.largest = 0.0f;
     }
     Share& share = shares_.front();
-    for (int64_t i = 0; i < tensor.columns(); ++i)
-      share.values.push_back(stored[static_cast<size_t>(source_row(source, i, tensor.columns()))]);
+    const int64_t size = source.spec.shape.front();
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t from = source.first_row + source_row(source, i, size);
+      share.values.push_back(stored[static_cast<size_t>(from)] - source.offset);
+    }
     round(source.spec.dtype, share);
   }
 
@@ -159,6 +163,7 @@ Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs
   int64_t total = 0;
   for (const WeightSource& source : map.sources) {
     specs.push_back(source.spec);
+    specs.back().name = io::stored_name(map.architecture, source.spec.name);
     total += io::size_bytes(source.spec);
   }
   NMM_TRY(io::check_space(folder, total));

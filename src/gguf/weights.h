@@ -24,12 +24,19 @@ struct WeightSource {
   // folder has the two rows of a pair half a head apart. Row 2 i + j of a head
   // becomes row j * (rows of a head / 2) + i.
   int64_t interleaved_heads = 0;
+  // The row of the file's tensor that is the first of the folder's. The file may have one matrix
+  // for several of the folder.
+  int64_t first_row = 0;
+  // Is subtracted from every element. The gains of some families have 1 added in GGUF files.
+  float offset = 0.0f;
 };
 
 // The sources of all tensors of a folder.
 struct WeightMap {
   // The sources, in the order of model/tensor_specs.
   std::vector<WeightSource> sources;
+  // Decides the names in the folder.
+  io::Architecture architecture = io::Architecture::kLlama;
   // The tensors of the file that the model does not use.
   std::vector<std::string> unused_tensors;
 };

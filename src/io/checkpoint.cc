@@ -7,7 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/notices.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
+#include "io/foreign_weights.h"
 #include "io/json_file.h"
 #include "io/mistaken_files.h"
 #include "io/quantization.h"
@@ -117,15 +120,31 @@ std::optional<int64_t> layer_of(std::string_view tensor) {
 
 bool is_of_decoder(std::string_view tensor) {
   constexpr std::string_view kParts[] = {"layers.", "embed_tokens.", "norm.", "lm_head."};
-  const std::string_view name = without_prefix(tensor, kModelPrefix);
+  const std::string plain = without_part_prefix(tensor);
+  const std::string_view name = without_prefix(plain, kModelPrefix);
   return std::ranges::any_of(kParts, [&](auto part) { return name.starts_with(part); });
 }
 
 Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
+  NMM_ASSIGN(Checkpoint checkpoint, open_files(folder));
+  if (checkpoint.mounted()) return checkpoint;
+  // Modules are fused and named as their family does when they are decoded.
+  NMM_TRY(checkpoint.decode_foreign_weights());
+  NMM_TRY(checkpoint.translate_names());
+  return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::open_files(const fs::path& folder) {
   NMM_TRY(require_folder(folder));
   NMM_TRY(refuse_adapter(folder));
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
+  NMM_ASSIGN(checkpoint.mounted_, mounted_model(folder));
+  if (checkpoint.mounted_ != nullptr) {
+    NMM_TRY(checkpoint.mounted_->weights());
+    checkpoint.tensors_ = checkpoint.mounted_->tensors();
+    return checkpoint;
+  }
   // As in transformers, this file takes precedence.
   if (is_present(folder / kSingleFileName)) {
     NMM_TRY(checkpoint.add_file(kSingleFileName));
@@ -146,7 +165,7 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   // The shards decide which tensors exist. A tensor that only the index has may be one that nobody
   // needs, such as the LM head of a tied model.
   for (const auto& [tensor, file] : weight_map) {
-    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(tensor, file);
+    if (!checkpoint.has(tensor)) checkpoint.absent_.emplace(without_part_prefix(tensor), file);
   }
   return checkpoint;
 }
@@ -183,6 +202,31 @@ Status Checkpoint::add_file(const std::string& name) {
                   name);
   }
   files_.emplace(name, std::move(file));
+  return {};
+}
+
+Status Checkpoint::decode_foreign_weights() {
+  NMM_ASSIGN(const auto quantization,
+             read_foreign_quantization(folder_, has_foreign_tensors(tensors_)));
+  if (!quantization) return {};
+  NMM_ASSIGN(ForeignWeights weights, decode_foreign(*quantization, folder_, tensors_));
+  if (weights.matrices.empty()) return {};
+  notify(fmt::format("{}: {}", folder_.string(), weights.text));
+  foreign_ = std::make_shared<const ForeignWeights>(std::move(weights));
+  return {};
+}
+
+const std::string& Checkpoint::foreign_text() const {
+  static const std::string none;
+  return foreign_ == nullptr ? none : foreign_->text;
+}
+
+Status Checkpoint::translate_names() {
+  NamedTensors named{std::move(tensors_), {}, {}};
+  NMM_TRY(use_canonical_names(folder_, named));
+  tensors_ = std::move(named.tensors);
+  owned_ = std::move(named.owned);
+  owned_codes_ = std::move(named.owned_codes);
   return {};
 }
 
@@ -233,8 +277,14 @@ void Checkpoint::tie(const std::string& table, const std::string& other, bool va
   tied_ = true;
 }
 
+void Checkpoint::notify_conversion() const {
+  const std::string conversion = mounted_ != nullptr ? mounted_->conversion() : std::string();
+  if (!conversion.empty()) notify(fmt::format("{}: {}", folder_.string(), conversion));
+}
+
 void Checkpoint::release_pages() const {
   for (const auto& [name, file] : files_) file.release_pages();
+  if (mounted_ != nullptr) mounted_->release_pages();
 }
 
 }  // namespace neuronmm::io

@@ -1,6 +1,8 @@
 #pragma once
-// All tensors of a model folder by name. The folder holds model.safetensors, or the shards that
-// model.safetensors.index.json lists. Every command that reads weights uses it.
+// All tensors of a model folder by name. Names are the canonical ones of io/families/family.h,
+// whatever the family of the model calls them. The folder holds model.safetensors, or the shards
+// that model.safetensors.index.json lists, or it is a GGUF file (mounted_model.h). Every command
+// that reads weights uses it.
 
 #include <filesystem>
 #include <map>
@@ -12,6 +14,7 @@
 
 #include "base/result.h"
 #include "io/mapped_file.h"
+#include "io/mounted_model.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
@@ -25,12 +28,15 @@ std::optional<int64_t> layer_of(std::string_view tensor);
 // LM head. Other tensors belong to parts that are not run, such as a vision tower.
 bool is_of_decoder(std::string_view tensor);
 
-// The tensors as views of memory-mapped files.
+struct ForeignWeights;
+
+// The tensors as views of memory-mapped files. Weights that another program has rounded
+// (foreign_weights.h) have the dtype kForeign and the name that they would have as floats.
 class Checkpoint {
  public:
   // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter. A missing
   // shard with tensors of the decoder and a tensor that occurs twice are errors, too. The index may
-  // list tensors that no shard has.
+  // list tensors that no shard has. Tensors of a GGUF file may have the dtype kForeign.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
   // Makes tensors of zeros that share memory and take none of their own, for backends that only
@@ -57,18 +63,32 @@ class Checkpoint {
   void tie(const std::string& table, const std::string& other, bool values_of_other);
   // Returns whether tie() was called.
   bool tied() const { return tied_; }
+  // Says what another program has rounded, and how much memory it takes. Empty for other folders.
+  const std::string& foreign_text() const;
   // Releases the memory of all tensors that were read. Reading one again loads it again.
   void release_pages() const;
+  // Passes on the notice of MountedModel::conversion(), if there is one (base/notices.h).
+  void notify_conversion() const;
+  // Returns whether the tensors are those of a GGUF file.
+  bool mounted() const { return mounted_ != nullptr; }
 
  private:
+  static Result<Checkpoint> open_files(const std::filesystem::path& folder);
   Status add_file(const std::string& name);
+  Status decode_foreign_weights();
+  Status translate_names();
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
+  std::shared_ptr<const MountedModel> mounted_;
   std::shared_ptr<const MappedFile> zeros_;
+  std::shared_ptr<const ForeignWeights> foreign_;
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;
+  // The bytes of tensors whose rows stand in another order in the file.
+  std::vector<std::shared_ptr<const std::vector<std::byte>>> owned_;
+  std::vector<std::shared_ptr<const CodedValues>> owned_codes_;
   // The tensors that only the index has, and the files where it puts them.
   std::map<std::string, std::string> absent_;
   bool tied_ = false;

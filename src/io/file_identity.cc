@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "io/folder_writer.h"
+#include "io/mounted_model.h"
 
 namespace neuronmm::io {
 namespace {
@@ -46,13 +47,16 @@ Result<ordered_json> file_identity(const fs::path& path) {
 Result<ordered_json> folder_identity(const fs::path& folder) {
   NMM_TRY(require_folder(folder));
   std::vector<fs::path> files;
+  NMM_ASSIGN(const auto mounted, mounted_model(folder));
+  if (mounted != nullptr) files = mounted->files();
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string extension = entry->path().extension().string();
     if (extension == ".safetensors" || extension == ".json") files.push_back(entry->path());
   }
-  if (error) return fail("{}: cannot be read: {}", folder.string(), error.message());
+  if (error && mounted == nullptr)
+    return fail("{}: cannot be read: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   ordered_json identity = ordered_json::array();
   for (const fs::path& file : files) {

@@ -14,6 +14,8 @@
 #include "io/foreign_files.h"
 #include "io/gguf.h"
 #include "io/model_config.h"
+#include "io/model_name.h"
+#include "io/mounted_model.h"
 #include "io/unfinished_work.h"
 
 namespace neuronmm::io {
@@ -204,8 +206,11 @@ Status require_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (status.type() == fs::file_type::not_found)
-    return fail("{}: there is no such folder", folder.string());
+    return fail("{}: there is no such folder{}", folder.string(),
+                missing_model_hint(folder.string()));
   if (error) return fail("{}: cannot be read: {}", folder.string(), error.message());
+  NMM_ASSIGN(const auto mounted, mounted_model(folder));
+  if (mounted != nullptr) return {};
   NMM_TRY(refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!fs::is_directory(status))
     return fail("{}: expected a model folder, found a file", folder.string());

@@ -19,10 +19,14 @@ bool has_magic(const std::filesystem::path& path) {
 
 }  // namespace
 
-Status refuse_gguf(const std::filesystem::path& path, std::string_view expected) {
+bool is_gguf(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return {};
-  if (path.extension() != ".gguf" && !has_magic(path)) return {};
+  return std::filesystem::is_regular_file(path, ignored) &&
+         (path.extension() == ".gguf" || has_magic(path));
+}
+
+Status refuse_gguf(const std::filesystem::path& path, std::string_view expected) {
+  if (!is_gguf(path)) return {};
   return fail("{}: is a GGUF file; expected {}; {}", path.string(), expected, import_hint(path));
 }
 

@@ -11,6 +11,9 @@
 
 namespace neuronmm::io {
 
+// Returns whether `path` is a GGUF file, by its name or its first bytes.
+bool is_gguf(const std::filesystem::path& path);
+
 // Fails if `path` is a GGUF file, by its name or its first bytes. The error is "...: is a GGUF
 // file; expected {expected}", with the command that makes a model folder of it.
 Status refuse_gguf(const std::filesystem::path& path, std::string_view expected);

@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/gguf.h"
+#include "io/model_name.h"
+#include "io/mounted_model.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -221,9 +223,11 @@ Error open_error(const fs::path& path, int system_error) {
 }
 
 std::string describe_mistaken_folder(const fs::path& folder) {
-  const std::vector<std::string> ggufs = gguf_files_in(folder);
+  const std::vector<std::string> ggufs = gguf_models_in(folder);
   if (!ggufs.empty())
-    return fmt::format("{} in it; {}", fmt::join(ggufs, ", "), import_hint(folder / ggufs.front()));
+    return fmt::format("there {} {} in it; name {}: {}", ggufs.size() == 1 ? "is" : "are",
+                       fmt::join(ggufs, ", "), ggufs.size() == 1 ? "the file" : "one of them",
+                       (folder / ggufs.front()).string());
   if (const auto below = model_below(folder)) return "the model is in " + below->string();
   const std::vector<std::string> names = names_in(folder);
   for (const Format& format : formats()) {
@@ -241,7 +245,7 @@ std::string describe_mistaken_folder(const fs::path& folder) {
 
 Status refuse_missing(const fs::path& file) {
   std::error_code error;
-  if (fs::exists(fs::symlink_status(file, error))) return {};
+  if (fs::exists(fs::symlink_status(file, error)) || has_mounted_text(file)) return {};
   NMM_TRY(refuse_adapter(file.parent_path()));
   const std::string found = describe_mistaken_folder(file.parent_path());
   if (found.empty()) return {};

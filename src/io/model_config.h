@@ -9,15 +9,21 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "io/calibration_source.h"
+#include "io/families/family_table.h"
 #include "io/quantization.h"
 #include "io/rope_scaling.h"
 
 namespace neuronmm::io {
 
-enum class Architecture { kLlama, kMistral, kQwen2, kQwen3 };
+// The families of models (io/families). A ModelConfig never has one of those whose files are
+// rewritten to those of another family.
+#define NMM_ENUMERATOR(enumerator, function) enumerator,
+enum class Architecture { NMM_FAMILIES(NMM_ENUMERATOR) };
+#undef NMM_ENUMERATOR
 // Returns the class name: "LlamaForCausalLM", ...
 std::string_view architecture_name(Architecture architecture);
 
@@ -63,7 +69,43 @@ struct CompressionRecord {
   bool pivoted() const { return form != "uv"; }
 };
 
-// The sizes and switches of a model.
+using neuronmm::Activation;
+
+// The RMS norm of queries and keys.
+enum class QkNorm {
+  kNone,
+  kPerHead,     // every head by itself; gains [head_dim]
+  kWholeWidth,  // all heads together, before RoPE; gains [heads * head_dim]
+};
+
+// What one layer's attention has by itself. The defaults are those of Llama.
+struct LayerAttention {
+  // 0: none. With a window w, position p sees the positions q with p - w < q <= p.
+  int64_t window = 0;
+  // An index into ModelConfig::ropes, or kNoRope.
+  int64_t rope = 0;
+
+  bool operator==(const LayerAttention&) const = default;
+};
+// The queries and keys of the layer do not turn.
+inline constexpr int64_t kNoRope = -1;
+
+// A factor of every query that grows with the position p (Ministral 3): 1 + beta * log(1 + floor(p
+// / original_context)).
+struct QueryTemperature {
+  double beta = 0.0;             // 0: no factor
+  int64_t original_context = 0;  // positive if beta is not 0
+
+  bool operator==(const QueryTemperature&) const = default;
+};
+
+// The sizes and switches of a model. Families of models differ in the values of the switches only:
+//   x0 = embedding_scale * embedding(token)
+//   x  = x + residual_scale * output_norm(attention(input_norm(x)))
+//   x  = x + residual_scale * output_norm(down(activation(gate(y)) * up(y))),  y = input_norm(x)
+//   score = cap(score_scale * (q . k)), then the mask, then softmax
+//   logits = cap(head(norm(x)) / logit_divisor)
+//   cap(z) = c * tanh(z / c)
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   int64_t hidden_size = 0;
@@ -76,20 +118,38 @@ struct ModelConfig {
   int64_t vocab_size = 0;
   // The longest sequence that is run here (see RopeConfig).
   int64_t max_position_embeddings = 0;
-  // 0 if there is no window (missing, null, or use_sliding_window false).
-  int64_t sliding_window = 0;
+  // Has an entry for every layer. An empty list, which no file gives, means Llama's values.
+  std::vector<LayerAttention> layers;
+  // The tables that `layers` name. Empty only if no layer turns.
+  std::vector<RopeTable> ropes = {RopeTable{}};
   // The standard deviation of fresh weights.
   double initializer_range = 0.02;
   double rms_norm_eps = 1e-6;
-  double rope_theta = 10000.0;
-  RopeScaling rope_scaling;
+  // Added to every gain of an RMS norm after it is widened to fp32 (Gemma: 1).
+  double gain_offset = 0.0;
+  // Whether attention and MLP norm what they read, and whether what they return is normed before it
+  // is added to the residual stream. At least one of the two is true.
+  bool input_norms = true, output_norms = false;
+  // 0: 1 / sqrt(head_dim).
+  double score_scale = 0.0;
+  double embedding_scale = 1.0, residual_scale = 1.0, logit_divisor = 1.0;
+  // 0: no cap.
+  double score_cap = 0.0, logit_cap = 0.0;
+  Activation activation = Activation::kSilu;
+  QueryTemperature query_temperature;
   bool tie_word_embeddings = false;
+  // True if the file leaves the key out where published files do not follow the default of the
+  // class. open_model() then ties the LM head if the weights have none.
+  bool tie_by_weights = false;
   // True if q, k and v have a bias (always in Qwen2).
   bool attention_bias = false;
   // True if o has a bias, too (Llama and Qwen3 with "attention_bias").
   bool attention_output_bias = false;
-  // True if every head of q and k has an RMS norm (Qwen3).
-  bool qk_norm = false;
+  // True if gate, up and down have a bias.
+  bool mlp_bias = false;
+  QkNorm qk_norm = QkNorm::kNone;
+  // Per-head norms only: they come after RoPE and not before it (Hunyuan).
+  bool qk_norm_after_rope = false;
   std::optional<int64_t> bos_token_id;
   // The file has one id or a list.
   std::vector<int64_t> eos_token_ids;
@@ -104,6 +164,16 @@ struct ModelConfig {
   // Sizes are also limited so that products of them cannot overflow.
   static Result<ModelConfig> parse(std::string_view json_text, const std::string& source);
   static Result<ModelConfig> load(const std::filesystem::path& config_json);
+
+  // Returns the entry of `layers`, or Llama's values if that list is empty.
+  LayerAttention attention_of(int64_t layer) const;
+  // Gives all num_hidden_layers layers the same attention.
+  void fill_layers(const LayerAttention& attention);
+  // Returns whether some layer has a window.
+  bool has_window() const;
+  // Returns the longest sequence that turns by the short list of a longrope table. All longer ones
+  // turn by its long list. The result is the largest int64_t if no table has two lists.
+  int64_t long_rope_from() const;
 };
 
 // Returns the config.json text of a compressed model. All keys of `original_text` are kept, and the

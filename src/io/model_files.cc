@@ -9,6 +9,7 @@
 
 #include "io/json_builder.h"
 #include "io/json_file.h"
+#include "io/mounted_model.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -284,7 +285,25 @@ class Copy {
 
 }  // namespace
 
+namespace {
+
+// Writes the texts of a mounted model. We made them ourselves, so they name no code.
+Result<std::vector<std::string>> write_mounted_texts(const MountedModel& model,
+                                                     const fs::path& to) {
+  for (const std::string& name : model.texts()) {
+    NMM_ASSIGN(const bool written_before, is_there(to / name));
+    if (!content_of(name) || written_before) continue;
+    NMM_ASSIGN(const std::string text, model.text(name));
+    NMM_TRY(write_text_file(to / name, text));
+  }
+  return std::vector<std::string>();
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> copy_model_files(const fs::path& from, const fs::path& to) {
+  NMM_ASSIGN(const auto mounted, mounted_model(from));
+  if (mounted != nullptr) return write_mounted_texts(*mounted, to);
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator entry(from, error), end; !error && entry != end;

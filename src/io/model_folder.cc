@@ -12,11 +12,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/coded_values.h"
 #include "base/notices.h"
 #include "base/parallel.h"
+#include "io/families/family_reader.h"
 #include "io/file_identity.h"
 #include "io/json_file.h"
 #include "io/model_files.h"
+#include "io/transformers_config.h"
 #include "io/twin_tables.h"
 
 namespace neuronmm::io {
@@ -26,25 +29,34 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHead = "lm_head.weight";
 
+// Returns the dtype whose rounding errors the values of a table have. Blocks of few bits are exact
+// floats.
+DType values_dtype(const TensorView& table) {
+  if (table.foreign == nullptr) return table.dtype;
+  return table.foreign->name() == "F16" ? DType::kF16 : DType::kF32;
+}
+
 TableRows rows_of(const std::string& name, const TensorView& table) {
   return {name,
           [&table](int64_t row, float* out) {
             to_floats(table, row * table.columns(), table.columns(), out);
           },
-          table.dtype};
+          values_dtype(table)};
 }
 
-// Returns whether the tensor is a table of floats that the config describes.
+// Returns whether the tensor is a table of floats that the config describes. A table that another
+// program has rounded is none, because it has values of its own.
 bool is_table(const Checkpoint& checkpoint, const std::string& name, const ModelConfig& config) {
   const auto found = checkpoint.tensors().find(name);
   return found != checkpoint.tensors().end() && is_float(found->second.dtype) &&
+         coded_values(found->second) == nullptr &&
          found->second.shape == Shape{config.vocab_size, config.hidden_size};
 }
 
 // Returns whether both tables have the same bytes. That is ten times as fast as comparing numbers,
 // and needs no search for grids.
 bool same_bytes(const TensorView& a, const TensorView& b) {
-  if (a.dtype != b.dtype || a.size_bytes() != b.size_bytes()) return false;
+  if (type_name(a) != type_name(b) || a.size_bytes() != b.size_bytes()) return false;
   const int64_t row_bytes = a.size_bytes() / a.rows();
   std::atomic<bool> same = true;
   parallel_ranges(a.rows(), [&](int64_t begin, int64_t end) {
@@ -142,8 +154,12 @@ Status refuse_other_weights(const Checkpoint& checkpoint) {
   constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
       {".lora_A.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
       {".lora_A.default.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
-      {".qweight", "weights of GPTQ or AWQ; use the original model with float weights"},
-      {".weight_packed", "weights of compressed-tensors; use the original model"},
+      {".qweight",
+       "weights of GPTQ or AWQ, but no quantization_config in config.json; download the folder "
+       "again, or use the original model with float weights"},
+      {".weight_packed",
+       "weights of compressed-tensors, but no quantization_config in config.json; download the "
+       "folder again, or use the original model"},
       {".weight_scale_inv", "weights of 8-bit floats; use the original model or dequantize it"},
       {".SCB", "weights of bitsandbytes; use the original model with float weights"}};
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -166,6 +182,7 @@ Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint) 
 }
 
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
+  if (config.tie_by_weights) config.tie_word_embeddings = !checkpoint.has(kHead);
   if (config.tie_word_embeddings || config.quantization) return;
   const std::string table =
       checkpoint.has("embed_tokens.weight") ? "embed_tokens.weight" : "model.embed_tokens.weight";
@@ -185,21 +202,34 @@ void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
   config.tie_word_embeddings = true;
 }
 
-Result<ModelFolder> open_model(const fs::path& folder) {
+Result<ModelFolder> open_model_to_run(const fs::path& folder) {
   NMM_ASSIGN(auto config, ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(auto checkpoint, Checkpoint::open(folder));
   NMM_TRY(check_agreement(config, checkpoint));
-  tie_twins(config, checkpoint);
+  if (!checkpoint.mounted()) tie_twins(config, checkpoint);
   return ModelFolder{std::move(config), std::move(checkpoint)};
+}
+
+Result<ModelFolder> open_model(const fs::path& folder) {
+  NMM_ASSIGN(ModelFolder model, open_model_to_run(folder));
+  tie_twins(model.config, model.checkpoint);
+  return model;
 }
 
 Result<std::string> config_text(const Checkpoint& checkpoint) {
   const fs::path path = checkpoint.folder() / "config.json";
   NMM_ASSIGN(std::string text, read_public_config(path));
-  if (!checkpoint.tied()) return text;
+  NMM_ASSIGN(text, text_of_one_family(text, path.string()));
   NMM_TRY(parse_json_object(text, path.string()));
   auto document = nlohmann::ordered_json::parse(text);
-  document["tie_word_embeddings"] = true;
+  const bool by_weights = document.erase(kTieByWeights) > 0;
+  const bool foreign = !checkpoint.foreign_text().empty();
+  if (!checkpoint.tied() && !by_weights && !foreign) return text;
+  if (checkpoint.tied() || by_weights) {
+    document["tie_word_embeddings"] = !checkpoint.has(kHead);
+  }
+  document.erase("compression_config");
+  if (foreign) document.erase("quantization_config");
   return document.dump(kConfigIndent) + "\n";
 }
 

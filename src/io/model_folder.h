@@ -29,12 +29,16 @@ Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint);
 
 // Opens the folder. Fails like ModelConfig::load, Checkpoint::open and check_agreement.
 Result<ModelFolder> open_model(const std::filesystem::path& folder);
+// Opens a folder whose model will only run. Tables of a GGUF file are not compared: comparing them
+// takes as long as loading the model, and the second table needs no memory, because its rows are
+// read where they lie.
+Result<ModelFolder> open_model_to_run(const std::filesystem::path& folder);
 
 // Ties a model whose config and checkpoint are opened already, as open_model() does.
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint);
 
 // Returns the text of the folder's config.json. If open_model() has tied the model, the text says
-// so. What writes another folder of the same model begins with this text.
+// so. The entry about weights that another program has rounded is left out. What writes another folder of the same model begins with this text.
 Result<std::string> config_text(const Checkpoint& checkpoint);
 
 }  // namespace neuronmm::io

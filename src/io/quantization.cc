@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/foreign_quantization.h"
 #include "io/json_file.h"
 
 namespace neuronmm::io {
@@ -12,7 +13,6 @@ using nlohmann::json;
 constexpr const char* kQuantizationKey = "neuronmm_quantization";
 // The key of older folders, which has a quant_method.
 constexpr const char* kOlderKey = "quantization_config";
-constexpr const char* kMethod = "neuronmm";
 constexpr const char* kExceptionsKey = "exceptions";
 constexpr std::string_view kLayersPart = "layers.";
 
@@ -63,24 +63,6 @@ Result<Quantization> read_formats(const JsonFields& fields) {
 nlohmann::ordered_json format_json(const LowBitFormat& format) {
   if (format == kFloatFormat) return {{"bits", format.bits}};
   return {{"bits", format.bits}, {"group_size", format.group}};
-}
-
-// Another quant_method means another kind of int8 or int4, which must not be taken for ours. Older
-// entries of bitsandbytes have no quant_method.
-Status check_method(const JsonFields& fields) {
-  NMM_ASSIGN(auto method, fields.string("quant_method"));
-  const auto is_true = [&](const char* key) {
-    const json* value = fields.find(key);
-    return value != nullptr && *value == true;
-  };
-  if (!method && (is_true("load_in_8bit") || is_true("load_in_4bit"))) method = "bitsandbytes";
-  if (!method) return fields.missing("quant_method");
-  if (*method == kMethod) return {};
-  return fail(
-      "{}: \"quant_method\": expected \"neuronmm\" (weights that `neuronmm quantize` writes), "
-      "found {:?}; use the original model with float weights, and round it with `neuronmm "
-      "quantize`",
-      fields.source(), *method);
 }
 
 // Refuses the weights of mlx-lm, whose config has their bits under a key of its own.
@@ -146,11 +128,19 @@ Result<std::optional<Quantization>> read_quantization(const JsonFields& config_f
   std::optional<Quantization> found;
   NMM_TRY(refuse_mlx(config_fields));
   NMM_ASSIGN(const auto older, find_object(config_fields, kOlderKey));
-  if (older) {
-    NMM_TRY(check_method(*older));
+  if (older && is_own_entry(*older)) {
     NMM_ASSIGN(found, read_formats(*older));
+  } else if (older) {
+    // Checkpoint decodes the weights, which are floats to everything else.
+    NMM_TRY(parse_foreign_quantization(*older));
   }
   NMM_ASSIGN(const auto current, find_object(config_fields, kQuantizationKey));
+  if (current && older && !is_own_entry(*older)) {
+    return fail(
+        "{}: expected \"{}\" or \"{}\", found both; remove the one that does not belong to "
+        "the weights",
+        config_fields.source(), kQuantizationKey, kOlderKey);
+  }
   if (current) {
     NMM_ASSIGN(found, read_formats(*current));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -25,7 +26,9 @@ constexpr std::array<std::string_view, 6> kRopeTypes = {"default", "linear", "dy
 struct RopeFields {
   const JsonFields& scaling;
   const JsonFields& config;
-  int64_t head_dim;
+  const RopePlace& place;
+  // The elements of a head that turn.
+  int64_t rotary_width;
 };
 
 Result<std::optional<double>> read_optional(const JsonFields& fields, const std::string& key) {
@@ -49,6 +52,8 @@ Status read_scaling(const RopeFields& fields, LinearRopeScaling& linear, RopeCon
 }
 
 Status read_scaling(const RopeFields& fields, DynamicRopeScaling& dynamic, RopeConfig&) {
+  if (fields.scaling.find("alpha") != nullptr)
+    return fields.scaling.wrong("alpha", "none (this family has no such scaling)");
   NMM_ASSIGN(dynamic.factor, fields.scaling.number_in("factor", 1.0, kLargestFactor));
   return {};
 }
@@ -70,9 +75,9 @@ Status read_scaling(const RopeFields& fields, Llama3RopeScaling& llama3, RopeCon
 
 Status read_scaling(const RopeFields& fields, YarnRopeScaling& yarn, RopeConfig& config) {
   const JsonFields& rope = fields.scaling;
-  if (config.theta <= 1.0)  // The equations divide by the logarithm of theta.
+  if (config.table.theta <= 1.0)  // The equations divide by the logarithm of theta.
     return fail("{}: \"rope_theta\": expected more than 1 with yarn, found {}", rope.source(),
-                config.theta);
+                config.table.theta);
   NMM_ASSIGN(yarn.factor, rope.number_in("factor", 1.0, kLargestFactor));
   const auto positions = static_cast<double>(config.max_position_embeddings);
   NMM_ASSIGN(yarn.original_max_position_embeddings, read_original_context(fields, positions));
@@ -95,7 +100,7 @@ Status read_scaling(const RopeFields& fields, YarnRopeScaling& yarn, RopeConfig&
 }
 
 Result<std::vector<double>> read_factors(const RopeFields& fields, const std::string& key) {
-  const int64_t pairs = fields.head_dim / 2;
+  const int64_t pairs = fields.rotary_width / 2;
   const json* list = fields.scaling.find(key);
   if (list == nullptr) return fields.scaling.missing(key);
   if (!list->is_array() || static_cast<int64_t>(list->size()) != pairs)
@@ -113,7 +118,7 @@ Status read_scaling(const RopeFields& fields, LongRopeScaling& longrope, RopeCon
   const JsonFields& rope = fields.scaling;
   const auto positions = static_cast<double>(config.max_position_embeddings);
   NMM_ASSIGN(longrope.short_factor, read_factors(fields, "short_factor"));
-  NMM_ASSIGN(const std::vector<double> long_factor, read_factors(fields, "long_factor"));
+  NMM_ASSIGN(longrope.long_factor, read_factors(fields, "long_factor"));
   NMM_ASSIGN(longrope.original_max_position_embeddings, read_original_context(fields, positions));
   const double original = longrope.original_max_position_embeddings;
   if (original < 2.0)  // The equations divide by its logarithm.
@@ -121,8 +126,7 @@ Status read_scaling(const RopeFields& fields, LongRopeScaling& longrope, RopeCon
                 rope.source(), original);
   NMM_ASSIGN(longrope.factor, rope.number_in("factor", 0.0, kLargestFactor, positions / original));
   NMM_ASSIGN(longrope.attention_factor, read_optional(rope, "attention_factor"));
-  if (long_factor != longrope.short_factor)
-    config.max_position_embeddings = static_cast<int64_t>(std::min(positions, original));
+  if (longrope.long_factor == longrope.short_factor) longrope.long_factor.clear();
   return {};
 }
 
@@ -130,7 +134,7 @@ template <typename Scaling>
 Status read_scaling_into(const RopeFields& fields, RopeConfig& config) {
   Scaling scaling;
   NMM_TRY(read_scaling(fields, scaling, config));
-  config.scaling = std::move(scaling);
+  config.table.scaling = std::move(scaling);
   return {};
 }
 
@@ -140,19 +144,69 @@ bool has_content(const JsonFields& fields, const std::string& key) {
   return value != nullptr && !value->empty();
 }
 
-// Refuses what the four supported architectures do not have and what would be computed differently.
-Status refuse_unsupported_rope(const JsonFields& rope, const json& object) {
-  NMM_ASSIGN(const auto rotary_factor, rope.number("partial_rotary_factor"));
-  if (rotary_factor.value_or(1.0) != 1.0) return rope.wrong("partial_rotary_factor", "1");
+// Multiplies the base by a power of "alpha", as Hunyuan's "dynamic" scaling does.
+Status read_alpha(const RopeFields& fields, RopeConfig& config) {
+  NMM_ASSIGN(const double alpha, fields.scaling.number_in("alpha", kLeastFactor, kLargestFactor));
+  const auto head_dim = static_cast<double>(fields.place.head_dim);
+  if (head_dim <= 2.0)
+    return fail("{}: \"alpha\": expected a head_dim of more than 2, found {}",
+                fields.scaling.source(), head_dim);
+  config.table.theta *= std::pow(alpha, head_dim / (head_dim - 2.0));
+  if (config.table.theta >= 1.0 && config.table.theta <= kLargestTheta) return {};
+  return fields.scaling.wrong("alpha", "a number that leaves the base in its range");
+}
+
+// Refuses what changes the table in a way that is not known here. A value that switches something
+// off is harmless.
+Status refuse_unknown_rope(const JsonFields& rope, const json& object) {
+  constexpr std::string_view kKnown[] = {
+      "rope_theta", "rope_type", "type", "factor", "original_max_position_embeddings",
+      "attention_factor", "beta_fast", "beta_slow", "short_factor", "long_factor",
+      "low_freq_factor", "high_freq_factor", "mscale", "mscale_all_dim", "truncate",
+      "partial_rotary_factor", "alpha",
+      // Ministral 3's factor of queries, which its family reads.
+      "llama_4_scaling_beta",
+      // The sections of three axes, which are equal for a text.
+      "mrope_section", "mrope_interleaved",
+      // A copy of the key outside, which transformers does not read.
+      "max_position_embeddings",
+      // Says how the model was trained.
+      "finetuned"};
   for (const auto& [key, value] : object.items()) {
     if (value.is_object())
       return rope.wrong(key, "a number, text or list (one RoPE for all layers)");
+    const bool off = value.is_null() || value == false || (value.is_array() && value.empty());
+    if (!off && std::ranges::find(kKnown, key) == std::end(kKnown))
+      return fail(
+          "{}: {:?} is {}: this key is not known here, and what it changes would be missing",
+          rope.source(), key, describe_json(value));
   }
   return {};
 }
 
+// Returns the number of elements of a head that turn.
+Result<int64_t> read_rotary_width(const JsonFields& config, const JsonFields& rope,
+                                  const RopePlace& place) {
+  const std::string key = "partial_rotary_factor";
+  const JsonFields& fields = rope.find(key) != nullptr ? rope : config;
+  NMM_ASSIGN(const auto given, fields.number(key));
+  const double factor = given.value_or(1.0);
+  if (factor == 1.0) return place.head_dim;
+  if (!place.partial) return fields.wrong(key, "1");
+  if (!(factor > 0.0 && factor < 1.0)) return fields.wrong(key, "a number from 0 to 1");
+  const auto width = static_cast<int64_t>(static_cast<double>(place.head_dim) * factor);
+  if (width < 2 || width % 2 != 0)
+    return fail("{}: {:?}: expected a factor that leaves an even number of {} elements, found {}",
+                fields.source(), key, place.head_dim, factor);
+  return width;
+}
+
 Status read_scaling_of_type(const std::string& type, const std::string& type_key,
                             const RopeFields& fields, RopeConfig& config) {
+  if (fields.place.old_longrope_names && (type == "su" || type == "yarn"))
+    return read_scaling_into<LongRopeScaling>(fields, config);
+  if (fields.place.alpha && type == "dynamic" && fields.scaling.find("alpha") != nullptr)
+    return read_alpha(fields, config);
   if (type == "default") return {};
   if (type == "linear") return read_scaling_into<LinearRopeScaling>(fields, config);
   if (type == "dynamic") return read_scaling_into<DynamicRopeScaling>(fields, config);
@@ -162,30 +216,64 @@ Status read_scaling_of_type(const std::string& type, const std::string& type_key
   return fields.scaling.wrong(type_key, fmt::format("one of {}", fmt::join(kRopeTypes, ", ")));
 }
 
-}  // namespace
-
-std::string_view rope_type(const RopeScaling& scaling) { return kRopeTypes[scaling.index()]; }
-
-Result<RopeConfig> read_rope(const JsonFields& fields, int64_t head_dim,
-                             int64_t max_position_embeddings) {
-  RopeConfig config;
-  config.max_position_embeddings = max_position_embeddings;
-  NMM_ASSIGN(config.theta, fields.number_in("rope_theta", 1.0, kLargestTheta, config.theta));
-  // As in transformers, "rope_scaling" takes precedence unless it is empty.
-  const std::string key = has_content(fields, "rope_scaling") ? "rope_scaling" : "rope_parameters";
-  if (!has_content(fields, key)) return config;
-  const json* value = fields.find(key);
-  if (!value->is_object()) return fields.wrong(key, "an object");
-  const JsonFields rope(*value, fmt::format("{}: \"{}\"", fields.source(), key));
-  NMM_TRY(refuse_unsupported_rope(rope, *value));
-  NMM_ASSIGN(config.theta, rope.number_in("rope_theta", 1.0, kLargestTheta, config.theta));
+// Reads one object that describes a table. `source` names it in messages.
+Status read_table(const JsonFields& fields, const json& object, const std::string& source,
+                  const RopePlace& place, RopeConfig& config) {
+  const JsonFields rope(object, source);
+  NMM_TRY(refuse_unknown_rope(rope, object));
+  NMM_ASSIGN(config.table.theta,
+             rope.number_in("rope_theta", 1.0, kLargestTheta, config.table.theta));
+  NMM_ASSIGN(config.table.rotary_width, read_rotary_width(fields, rope, place));
   // Older configs call the field "type".
   const std::string type_key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
   NMM_ASSIGN(const auto type, rope.string(type_key));
   // Without a type there is no scaling, and then nothing may ask for one.
   if (!type && rope.find("factor") != nullptr) return rope.missing("rope_type");
-  NMM_TRY(
-      read_scaling_of_type(type.value_or("default"), type_key, {rope, fields, head_dim}, config));
+  return read_scaling_of_type(type.value_or("default"), type_key,
+                              {rope, fields, place, config.table.rotary_width}, config);
+}
+
+// Returns the object of a table and its path in the file. The object is null if the file has none.
+struct TableObject {
+  const json* object = nullptr;
+  std::string path;
+};
+Result<TableObject> find_table(const JsonFields& fields, const RopePlace& place) {
+  // As in transformers, "rope_scaling" takes precedence unless it is empty.
+  const bool old_key = place.scaling && has_content(fields, "rope_scaling");
+  const std::string key = old_key ? "rope_scaling" : "rope_parameters";
+  if (!has_content(fields, key)) return TableObject{};
+  const json* value = fields.find(key);
+  if (!value->is_object()) return fields.wrong(key, "an object");
+  const std::string path = fmt::format("{}: \"{}\"", fields.source(), key);
+  if (old_key || place.layer_type.empty()) return TableObject{value, path};
+  const JsonFields nested(*value, path);
+  for (const auto& [type, table] : value->items()) {
+    if (type != "full_attention" && type != "sliding_attention")
+      return nested.wrong(type, "only full_attention and sliding_attention, one table for each");
+    if (!table.is_null() && !table.is_object()) return nested.wrong(type, "an object");
+  }
+  return TableObject{nested.find(place.layer_type),
+                     fmt::format("{}: \"{}\"", path, place.layer_type)};
+}
+
+}  // namespace
+
+std::string_view rope_type(const RopeScaling& scaling) { return kRopeTypes[scaling.index()]; }
+
+Result<RopeConfig> read_rope(const JsonFields& fields, const RopePlace& place) {
+  RopeConfig config;
+  config.max_position_embeddings = place.max_position_embeddings;
+  config.table.theta = place.default_theta;
+  if (!place.theta_key.empty()) {
+    NMM_ASSIGN(config.table.theta,
+               fields.number_in(place.theta_key, 1.0, kLargestTheta, config.table.theta));
+  }
+  NMM_ASSIGN(const TableObject found, find_table(fields, place));
+  const json empty = json::object();
+  const bool given = found.object != nullptr;
+  NMM_TRY(read_table(fields, given ? *found.object : empty, given ? found.path : fields.source(),
+                     place, config));
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -46,9 +47,13 @@ struct YarnRopeScaling {
   double mscale = 0.0, mscale_all_dim = 0.0;
 };
 
-// "longrope" (arXiv 2402.13753) has a factor for every pair.
+// "longrope" (arXiv 2402.13753) has a factor for every pair. A sequence of at most
+// original_max_position_embeddings tokens uses the short list, a longer one the long list for all
+// its tokens.
 struct LongRopeScaling {
-  std::vector<double> short_factor;  // The shape is [head_dim / 2].
+  std::vector<double> short_factor;  // The shape is [rotary width / 2].
+  std::vector<double> long_factor =
+      {};  // The same shape. Empty: the short list serves all lengths.
   // If the file does not give it: max_position_embeddings / original_max_position_embeddings.
   double factor = 1.0;
   // If the file does not give it: max_position_embeddings.
@@ -63,26 +68,49 @@ using RopeScaling = std::variant<std::monostate, LinearRopeScaling, DynamicRopeS
 // Returns "default", "linear", ...
 std::string_view rope_type(const RopeScaling& scaling);
 
-// All that the file says about RoPE.
-struct RopeConfig {
+// The rotation that some or all layers of a model apply to queries and keys.
+struct RopeTable {
   double theta = 10000.0;
   RopeScaling scaling;
-  // The longest sequence that may be run. The value is the file's max_position_embeddings, except
-  // for:
-  //   yarn: factor * original_max_position_embeddings if that is more. Published instructions
-  //   (those of
-  //     Qwen2.5) add the scaling and leave max_position_embeddings as it was.
-  //   longrope whose long_factor differs from short_factor: at most
-  //   original_max_position_embeddings.
-  //     For longer sequences transformers uses long_factor, even if the cache holds keys that were
-  //     turned by short_factor. Its result then depends on how a sequence is cut into forward
-  //     passes. Up to this length transformers always uses short_factor.
+  // The number of leading dimensions of a head that turn, an even number. The other dimensions pass
+  // unchanged. 0 means head_dim.
+  int64_t rotary_width = 0;
+};
+
+// Where config.json describes a RoPE table, and what the table may have.
+struct RopePlace {
+  int64_t head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  // The base if the file has none.
+  double default_theta = 10000.0;
+  // If not empty: the table is that of layers of one type, such as "sliding_attention". Newer files
+  // have it as a member of "rope_parameters".
+  std::string layer_type = {};
+  // The key of the base outside of "rope_parameters". Empty if there is none.
+  std::string theta_key = "rope_theta";
+  // False if "rope_scaling" belongs to the layers of another type.
+  bool scaling = true;
+  // True if the "partial_rotary_factor" may be less than 1.
+  bool partial = false;
+  // True if the types "su" and "yarn" mean "longrope" (Phi-3).
+  bool old_longrope_names = false;
+  // True if "dynamic" with "alpha" multiplies the base by alpha^(d / (d - 2)) for sequences of any
+  // length, where d is head_dim (Hunyuan).
+  bool alpha = false;
+};
+
+// What the file says about one table.
+struct RopeConfig {
+  RopeTable table;
+  // The longest sequence that may be run: the file's max_position_embeddings, or factor *
+  // original_max_position_embeddings of yarn if that is more. Published instructions (those of
+  // Qwen2.5) add the scaling and leave max_position_embeddings as it was.
   int64_t max_position_embeddings = 0;
 };
 
 // Reads "rope_theta" and "rope_scaling", or "rope_parameters" (transformers 5), of a config. An
-// unknown type, a missing field and a number out of range are errors that name the field.
-Result<RopeConfig> read_rope(const JsonFields& fields, int64_t head_dim,
-                             int64_t max_position_embeddings);
+// unknown type, a missing field, a number out of range and an unknown field are errors that name
+// the field.
+Result<RopeConfig> read_rope(const JsonFields& fields, const RopePlace& place);
 
 }  // namespace neuronmm::io

@@ -15,6 +15,7 @@
 #include "io/atomic_file.h"
 #include "io/gguf.h"
 #include "io/mistaken_files.h"
+#include "io/mounted_model.h"
 
 namespace neuronmm::io {
 namespace {
@@ -105,7 +106,7 @@ Result<bool> is_there(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::none) return read_error(path.string(), error.value());
-  return type != fs::file_type::not_found;
+  return type != fs::file_type::not_found || has_mounted_text(path);
 }
 
 Status write_text_file(const fs::path& path, std::string_view text) {
@@ -117,6 +118,13 @@ Status write_text_file(const fs::path& path, std::string_view text) {
 // A wrong path may lead to anything, so files must be regular and of a limited size.
 Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
   struct stat status {};
+  // The folder of a mounted model is a file.
+  if (stat(path.c_str(), &status) != 0 && errno == ENOTDIR) {
+    NMM_ASSIGN(auto text, mounted_text(path));
+    if (text && std::cmp_greater(text->size(), max_bytes))
+      return too_large(path.string(), max_bytes);
+    if (text) return *std::move(text);
+  }
   NMM_ASSIGN(const int number, open_to_read(path, status));
   const Descriptor descriptor(number);
   if (!S_ISREG(status.st_mode)) return not_regular(path, status.st_mode);

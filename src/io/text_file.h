@@ -22,12 +22,14 @@ inline constexpr int64_t kMaxTokenizerBytes = int64_t{128} << 20;
 // The limit for texts to read, evaluate or train on.
 inline constexpr int64_t kMaxTextBytes = int64_t{4} << 30;
 
-// Returns whether there is something at the path, after links. Fails if the system cannot tell,
+// Returns whether there is something at the path, after links. Texts of mounted models count
+// (io/mounted_model.h). Fails if the system cannot tell,
 // because a file that is taken for missing would silently be left out.
 Result<bool> is_there(const std::filesystem::path& path);
 // Writes `text` to `path` through an AtomicFile.
 Status write_text_file(const std::filesystem::path& path, std::string_view text);
-// Fails if the file is missing, unreadable, not regular or larger than max_bytes.
+// Reads a file, or a text of a mounted model (io/mounted_model.h). Fails if the file is missing,
+// unreadable, not regular or larger than max_bytes.
 Result<std::string> read_text_file(const std::filesystem::path& path, int64_t max_bytes);
 // Reads a text of the user. The text may come from a pipe or, as "-", from standard input.
 Result<std::string> read_user_text(const std::string& path_or_dash);

@@ -1,48 +1,43 @@
 #include "io/transformers_config.h"
 
-#include <array>
+#include <algorithm>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "io/families/family.h"
+#include "io/families/known_keys.h"
 #include "io/json_file.h"
 
 namespace neuronmm::io {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::string_view kCausalLM = "ForCausalLM";
 constexpr std::string_view kOurClass = "Neuronmm";
 constexpr std::string_view kOurType = "neuronmm_";
 
-struct ArchitectureNames {
-  Architecture architecture;
-  // The name in "architectures".
-  std::string_view class_name;
-  std::string_view model_type;
-};
-constexpr std::array<ArchitectureNames, 4> kArchitectures = {
-    {{Architecture::kLlama, "LlamaForCausalLM", "llama"},
-     {Architecture::kMistral, "MistralForCausalLM", "mistral"},
-     {Architecture::kQwen2, "Qwen2ForCausalLM", "qwen2"},
-     {Architecture::kQwen3, "Qwen3ForCausalLM", "qwen3"}}};
-
-const ArchitectureNames& names_of(Architecture architecture) {
-  return kArchitectures[static_cast<size_t>(architecture)];
+// Returns whether the family has this name, without our prefix.
+bool has_name(const Family& family, std::string_view name, std::string_view Family::*names) {
+  return family.*names == name ||
+         std::ranges::find(family.other_names, name) != family.other_names.end();
 }
 
-// Returns the architecture whose `names` member is `name`, with our prefix or without it.
+// Returns the architecture whose name of this kind is `name`, with our prefix or without it.
 Result<Architecture> find_architecture(const JsonFields& fields, const std::string& key,
                                        std::string_view name, std::string_view prefix,
-                                       std::string_view ArchitectureNames::*names) {
+                                       std::string_view Family::*names) {
   const std::string_view plain = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
   std::vector<std::string_view> known;
-  for (const ArchitectureNames& entry : kArchitectures) {
-    if (entry.*names == plain) return entry.architecture;
-    known.push_back(entry.*names);
+  for (size_t i = 0; i < families().size(); ++i) {
+    if (has_name(*families()[i], plain, names)) return static_cast<Architecture>(i);
+    known.push_back(families()[i]->*names);
   }
-  return fail("{}: \"{}\": {:?} is not supported, expected one of {}", fields.source(), key, name,
+  const std::string_view missing = missing_for(plain);
+  return fail("{}: \"{}\": {:?} is not supported{}, expected one of {}", fields.source(), key, name,
+              missing.empty() ? "" : fmt::format(" (it needs {})", missing),
               fmt::join(known, ", "));
 }
 
@@ -57,7 +52,7 @@ std::string with_head(const std::string& class_name) {
 }  // namespace
 
 std::string_view architecture_name(Architecture architecture) {
-  return names_of(architecture).class_name;
+  return family_of(architecture).class_name;
 }
 
 // Class names say exactly what computes the model. "model_type", from which transformers chooses
@@ -68,18 +63,16 @@ Result<Architecture> read_architecture(const JsonFields& fields) {
   if (list == nullptr || (list->is_array() && list->empty())) {
     if (!model_type)
       return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
-    return find_architecture(fields, "model_type", *model_type, kOurType,
-                             &ArchitectureNames::model_type);
+    return find_architecture(fields, "model_type", *model_type, kOurType, &Family::model_type);
   }
   if (!list->is_array() || !list->front().is_string())
     return fields.wrong("architectures", "a list of class names");
   const std::string name = with_head(list->front().get<std::string>());
-  NMM_ASSIGN(
-      const Architecture architecture,
-      find_architecture(fields, "architectures", name, kOurClass, &ArchitectureNames::class_name));
+  NMM_ASSIGN(const Architecture architecture,
+             find_architecture(fields, "architectures", name, kOurClass, &Family::class_name));
   if (!model_type) return architecture;
-  const auto of_type = find_architecture(fields, "model_type", *model_type, kOurType,
-                                         &ArchitectureNames::model_type);
+  const auto of_type =
+      find_architecture(fields, "model_type", *model_type, kOurType, &Family::model_type);
   if (of_type.ok() && *of_type != architecture)
     return fail(
         "{}: \"architectures\" is {}, but \"model_type\" is {:?}; expected names of one model",
@@ -87,21 +80,27 @@ Result<Architecture> read_architecture(const JsonFields& fields) {
   return architecture;
 }
 
+Result<json> of_one_family(const json& document, const std::string& source) {
+  NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(document, source)));
+  const Family& family = family_of(architecture);
+  return family.rewrite == nullptr ? Result<json>(document) : family.rewrite(document, source);
+}
+
 // The model_type must be our own. For every type that it knows, transformers runs its own class,
 // with random MLPs, whatever auto_map says.
 Result<std::string> with_transformers_classes(std::string_view original_text,
                                               const std::string& source) {
-  using nlohmann::ordered_json;
-  NMM_ASSIGN(const json checked, parse_json_object(original_text, source));
+  NMM_ASSIGN(const std::string text, text_of_one_family(original_text, source));
+  NMM_ASSIGN(const json checked, parse_json_object(text, source));
   NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(checked, source)));
-  const ArchitectureNames& names = names_of(architecture);
+  const Family& family = family_of(architecture);
   const std::string stem = fmt::format(
-      "{}{}", kOurClass, names.class_name.substr(0, names.class_name.size() - kCausalLM.size()));
+      "{}{}", kOurClass, family.class_name.substr(0, family.class_name.size() - kCausalLM.size()));
   const std::string model_class = fmt::format("{}{}", stem, kCausalLM);
   // The ordered object keeps the order of the keys.
-  ordered_json document = ordered_json::parse(original_text);
+  ordered_json document = ordered_json::parse(text);
   document["architectures"] = {model_class};
-  document["model_type"] = fmt::format("{}{}", kOurType, names.model_type);
+  document["model_type"] = fmt::format("{}{}", kOurType, family.model_type);
   document["auto_map"] = {
       {"AutoConfig", fmt::format("{}.{}Config", kConfigurationModule, stem)},
       {"AutoModel", fmt::format("{}.{}Model", kModelingModule, stem)},
@@ -111,14 +110,23 @@ Result<std::string> with_transformers_classes(std::string_view original_text,
 
 Result<std::string> with_published_classes(std::string_view original_text,
                                            const std::string& source) {
-  using nlohmann::ordered_json;
-  NMM_ASSIGN(const json checked, parse_json_object(original_text, source));
+  NMM_ASSIGN(const std::string text, text_of_one_family(original_text, source));
+  NMM_ASSIGN(const json checked, parse_json_object(text, source));
   NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(checked, source)));
-  const ArchitectureNames& names = names_of(architecture);
-  ordered_json document = ordered_json::parse(original_text);
-  document["architectures"] = {names.class_name};
-  document["model_type"] = names.model_type;
+  const Family& family = family_of(architecture);
+  ordered_json document = ordered_json::parse(text);
+  document["architectures"] = {family.class_name};
+  document["model_type"] = family.model_type;
   document.erase("auto_map");
+  return document.dump(kConfigIndent) + "\n";
+}
+
+Result<std::string> text_of_one_family(std::string_view original_text, const std::string& source) {
+  NMM_ASSIGN(const json file, parse_json_object(original_text, source));
+  NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(file, source)));
+  const Family& family = family_of(architecture);
+  if (family.rewrite == nullptr) return std::string(original_text);
+  NMM_ASSIGN(const json document, family.rewrite(file, source));
   return document.dump(kConfigIndent) + "\n";
 }
 

@@ -22,6 +22,12 @@ inline constexpr const char* kMlpModule = "neuronmm_mlp";
 // of names are accepted.
 Result<Architecture> read_architecture(const JsonFields& fields);
 
+// Returns the object itself, or for a family that has the mathematics of another one (the language
+// model of Qwen3-VL, for example) the config.json of that one.
+Result<nlohmann::json> of_one_family(const nlohmann::json& document, const std::string& source);
+// The same for texts. What writes another folder of a model begins with the result.
+Result<std::string> text_of_one_family(std::string_view original_text, const std::string& source);
+
 // Returns the config.json text of a model that our classes in transformers compute.
 // "architectures", "model_type" and "auto_map" are replaced, and every other key of `original_text`
 // is kept.

@@ -1,6 +1,7 @@
 #include "model/draft_check.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/printable.h"
 
@@ -29,6 +30,15 @@ Status check_not_larger(const io::Checkpoint& model, const io::Checkpoint& draft
       "{}: expected a draft with at most the {} bytes of {}, found {}: a larger draft only makes "
       "texts slower; choose a smaller model, or one with fewer bits",
       draft.folder().string(), model.size_bytes(), model.folder().string(), draft.size_bytes());
+}
+
+Status check_one_rope_table(const io::ModelConfig& draft,
+                            const std::filesystem::path& draft_folder) {
+  if (draft.long_rope_from() == std::numeric_limits<int64_t>::max()) return {};
+  return fail(
+      "{}: expected a draft with one RoPE table, found longrope with another long_factor for texts "
+      "of more than {} tokens; choose another draft, or ngram",
+      draft_folder.string(), draft.long_rope_from());
 }
 
 }  // namespace neuronmm::model

@@ -33,12 +33,14 @@ class Sequence {
   // sequence makes a cache of its own.
   Sequence(const Transformer& transformer, std::span<const TokenId> prompt,
            const GenerateOptions& options, int64_t room, PromptCache* kept)
-      : continuation_({prompt.begin(), prompt.end()}, options, room),
+      : transformer_(transformer),
+        continuation_({prompt.begin(), prompt.end()}, options, room),
         own_cache_(kept ? nullptr
                         : transformer.make_cache(std::ssize(prompt) + continuation_.limit())),
         kept_(kept),
         cache_(kept ? &kept->reuse(prompt) : own_cache_.get()) {
     generation_.reused_tokens = cache_->length();
+    cache_->set_expected_tokens(std::ssize(prompt));
     // If not a single token fits, the sequence is done before it has begun.
     if (continuation_.limit() <= 0) finish(Stop::kLimit);
   }
@@ -71,7 +73,8 @@ class Sequence {
   DraftTask draft_task(Speculation& speculation) {
     if (!draft_state_) draft_state_ = speculation.begin();
     const int64_t left = continuation_.limit() - std::ssize(generation_.tokens);
-    return {&continuation_, draft_state_.get(), draft_state_ ? left - 1 : 0};
+    const int64_t alike = same_rope_tokens(transformer_.config(), cache_->length()) - 1;
+    return {&continuation_, draft_state_.get(), draft_state_ ? std::min(left - 1, alike) : 0};
   }
   // Sets the proposals that the next pass checks. The pending token comes before them.
   void set_draft(DraftTask draft) {
@@ -94,6 +97,7 @@ class Sequence {
   Generation& generation() { return generation_; }
 
  private:
+  const Transformer& transformer_;
   Continuation continuation_;
   std::unique_ptr<ops::KvCache> own_cache_;
   PromptCache* kept_;

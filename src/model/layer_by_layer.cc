@@ -25,10 +25,11 @@ Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::Mo
   Matrix hidden(tokens, config.hidden_size);
   int64_t first = 0;
   for (const auto& sequence : sequences) {
-    embed(table, sequence, hidden.view().row_range(first, std::ssize(sequence)));
+    embed(table, sequence, config.embedding_scale,
+          hidden.view().row_range(first, std::ssize(sequence)));
     first += std::ssize(sequence);
   }
-  const ops::RotaryEmbedding rotary = rotary_embedding(config);
+  const RotaryTables rotary(config);
   // The cache's length stays 0, so that every layer of every sequence overwrites it from the start.
   const auto cache =
       backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, longest, DType::kF32});
@@ -36,6 +37,7 @@ Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::Mo
     const DecoderLayer layer(config, 0, weights, backend);
     first = 0;
     for (const auto& sequence : sequences) {
+      begin_sequence(config, std::ssize(sequence), *cache);
       const ops::SequenceRows rows = {cache.get(), std::ssize(sequence)};
       layer.forward(hidden.view().row_range(first, rows.rows), rotary, std::span(&rows, 1));
       first += rows.rows;

@@ -1,7 +1,9 @@
 
 #include "model/layer_weights.h"
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "io/quantization.h"
@@ -10,6 +12,13 @@
 
 namespace neuronmm::model {
 namespace {
+
+bool is_zero_bias(std::string_view name, const TensorView& tensor) {
+  if (!name.ends_with(".bias") || tensor.shape.size() != 1) return false;
+  std::vector<float> values(static_cast<size_t>(tensor.size()));
+  to_floats(tensor, 0, tensor.size(), values.data());
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
 
 // Reads the tensors of one layer and remembers their names, so that refuse_unread() finds those
 // that nobody read.
@@ -24,8 +33,15 @@ class LayerReader {
   Result<LayerWeights> read() {
     LayerWeights weights;
     const Shape hidden = {config_.hidden_size};
-    NMM_ASSIGN(weights.input_norm, require("input_layernorm.weight", hidden));
-    NMM_ASSIGN(weights.post_attention_norm, require("post_attention_layernorm.weight", hidden));
+    weights.layer = layer_;
+    if (config_.input_norms) {
+      NMM_ASSIGN(weights.input_norm, require("input_layernorm.weight", hidden));
+      NMM_ASSIGN(weights.post_attention_norm, require("post_attention_layernorm.weight", hidden));
+    }
+    if (config_.output_norms) {
+      NMM_ASSIGN(weights.attention_output_norm, require("self_attn.output_norm.weight", hidden));
+      NMM_ASSIGN(weights.mlp_output_norm, require("mlp.output_norm.weight", hidden));
+    }
     NMM_TRY(read_attention(weights));
     NMM_TRY(read_mlp(weights.mlp));
     NMM_TRY(refuse_unread());
@@ -41,9 +57,12 @@ class LayerReader {
     NMM_ASSIGN(weights.k, projection("k", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.v, projection("v", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.o, projection("o", q_width, hidden, config_.attention_output_bias));
-    if (!config_.qk_norm) return {};
-    NMM_ASSIGN(weights.q_norm, require("self_attn.q_norm.weight", {config_.head_dim}));
-    NMM_ASSIGN(weights.k_norm, require("self_attn.k_norm.weight", {config_.head_dim}));
+    if (config_.qk_norm == io::QkNorm::kNone) return {};
+    const bool whole = config_.qk_norm == io::QkNorm::kWholeWidth;
+    NMM_ASSIGN(weights.q_norm,
+               require("self_attn.q_norm.weight", {whole ? q_width : config_.head_dim}));
+    NMM_ASSIGN(weights.k_norm,
+               require("self_attn.k_norm.weight", {whole ? kv_width : config_.head_dim}));
     return {};
   }
 
@@ -71,15 +90,15 @@ class LayerReader {
   }
 
   // Refuses float tensors of the layer that nobody read: without their weights the model would
-  // silently be wrong. The exception is the rotary frequencies that old Llama exports store, which
-  // the config defines already.
+  // silently be wrong. The exceptions are the rotary frequencies that old Llama exports store,
+  // which the config defines already, and biases of zeros, which AutoGPTQ adds to every module.
   Status refuse_unread() const {
     const auto& tensors = checkpoint_.tensors();
     for (auto it = tensors.lower_bound(prefix_);
          it != tensors.end() && it->first.starts_with(prefix_); ++it) {
       const auto& [name, tensor] = *it;
       if (read_.contains(name) || !is_float(tensor.dtype) ||
-          name.ends_with(".rotary_emb.inv_freq")) {
+          name.ends_with(".rotary_emb.inv_freq") || is_zero_bias(name, tensor)) {
         continue;
       }
       return fail("{}: expected only the weights that config.json describes for {}, found {} {}",
@@ -111,6 +130,17 @@ class LayerReader {
 };
 
 }  // namespace
+
+std::vector<float> norm_gains(const TensorView& norm, const io::ModelConfig& config) {
+  if (norm.empty()) return {};
+  std::vector<float> gains(static_cast<size_t>(norm.size()));
+  to_floats(norm, 0, norm.size(), gains.data());
+  const auto offset = static_cast<float>(config.gain_offset);
+  if (offset != 0.0f) {
+    for (float& gain : gains) gain += offset;
+  }
+  return gains;
+}
 
 // Some exports omit "model." at the start of every name.
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {

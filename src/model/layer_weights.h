@@ -3,6 +3,7 @@
 // name the tensor, the expected shape and the shape found.
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/tensor.h"
@@ -23,11 +24,20 @@ std::string tensor_prefix(const io::Checkpoint& checkpoint);
 //   differently: 4 takes the table, 5 the tensor.
 Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
 
+// Returns the gains of a norm as fp32, with the config's gain_offset. The result is empty if the
+// model has no such norm.
+std::vector<float> norm_gains(const TensorView& norm, const io::ModelConfig& config);
+
 // The weights of one layer. Names and shapes have been checked. A checkpoint with more weights in
 // the layer than the config describes (an unknown bias, for example) is refused.
 struct LayerWeights {
-  TensorView input_norm, post_attention_norm;  // [H]
-  TensorView q_norm, k_norm;                   // [head_dim]; empty without qk_norm
+  int64_t layer = 0;  // the number of the layer in the model
+  // The norms [H] of what attention and the MLP read; empty without input_norms.
+  TensorView input_norm, post_attention_norm;
+  // The norms [H] of what attention and the MLP return; empty without output_norms.
+  TensorView attention_output_norm, mlp_output_norm;
+  // [head_dim], or the whole width of q and of k; empty without qk_norm.
+  TensorView q_norm, k_norm;
   ops::LinearWeight q, k, v, o;
   ops::MlpWeight mlp;
 };

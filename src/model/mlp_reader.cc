@@ -13,6 +13,7 @@ Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
   const int64_t neurons =
       recorded != nullptr && recorded->neurons > 0 ? recorded->neurons : config_.intermediate_size;
   ops::MlpWeight mlp;
+  mlp.activation = config_.activation;
   int64_t in = hidden;
   if (has("input_pivots")) {
     NMM_ASSIGN(mlp.in, pivots("input", hidden, true));
@@ -25,9 +26,19 @@ Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
   return mlp;
 }
 
+Result<ops::LinearWeight> MlpReader::matrix(const std::string& which, int64_t in, int64_t out) {
+  NMM_ASSIGN(ops::LinearWeight linear, without_bias(which, in, out));
+  if (!config_.mlp_bias) return linear;
+  const std::string name = prefix_ + which + "_proj.bias";
+  NMM_ASSIGN(linear.bias, checkpoint_.require(name, {out}));
+  names_.insert(name);
+  return linear;
+}
+
 // Reads one matrix. A checkpoint with two forms of it is refused, because it does not say which of
 // them the model is.
-Result<ops::LinearWeight> MlpReader::matrix(const std::string& which, int64_t in, int64_t out) {
+Result<ops::LinearWeight> MlpReader::without_bias(const std::string& which, int64_t in,
+                                                  int64_t out) {
   const std::string dense = which + "_proj.weight", own = which + "_pivots";
   const std::string first = which + "_v_proj.weight", second = which + "_u_proj.weight";
   const std::string factor = has(first) ? first : second;

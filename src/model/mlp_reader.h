@@ -11,6 +11,7 @@
 //   pivoted    X_pivots I32 [r], X_pivot_proj.weight and X_proj.weight.
 //              Gate and up have pivots of their input: X_pivot_proj [r, H - r], X_proj [I, r].
 //              Down has pivots of its output: X_pivot_proj [H - r, r], X_proj [r, I].
+// With mlp_bias, each matrix X also has X_proj.bias [out], whatever its form is.
 // Gate and up may also share pivots of their input, under the name "input": input_pivots [r] and
 // input_pivot_proj.weight [r, H - r]. Gate and up are then [I, r].
 
@@ -41,6 +42,7 @@ class MlpReader {
 
  private:
   Result<ops::LinearWeight> matrix(const std::string& which, int64_t in, int64_t out);
+  Result<ops::LinearWeight> without_bias(const std::string& which, int64_t in, int64_t out);
   Result<ops::LinearWeight> factors(const std::string& which, int64_t in, int64_t out);
   Result<ops::Pivots> pivots(const std::string& which, int64_t features, bool of_input);
   Result<ops::WeightView> weight(const std::string& name, const Shape& shape);

@@ -80,21 +80,36 @@ double attention_factor(const io::LongRopeScaling& longrope) {
 
 }  // namespace
 
-ops::RotaryEmbedding rotary_embedding(const io::ModelConfig& config) {
+ops::RotaryEmbedding rotary_embedding(const io::RopeTable& table, int64_t head_dim) {
   ops::RotaryEmbedding rotary;
-  const auto head_dim = static_cast<double>(config.head_dim);
+  const int64_t width = table.rotary_width > 0 ? table.rotary_width : head_dim;
+  const auto frequencies = [&](const auto& scaling, std::vector<float>& out) {
+    for (int64_t j = 0; j < width / 2; ++j) {
+      const auto index = static_cast<double>(j), dimensions = static_cast<double>(width);
+      const double frequency = std::pow(table.theta, -2.0 * index / dimensions);
+      const Pair pair = {index, frequency, table.theta, dimensions};
+      out.push_back(static_cast<float>(scaled(pair, scaling)));
+    }
+  };
   std::visit(
       [&](const auto& scaling) {
-        for (int64_t j = 0; j < config.head_dim / 2; ++j) {
-          const auto index = static_cast<double>(j);
-          const double frequency = std::pow(config.rope_theta, -2.0 * index / head_dim);
-          const Pair pair = {index, frequency, config.rope_theta, head_dim};
-          rotary.inverse_frequencies.push_back(static_cast<float>(scaled(pair, scaling)));
-        }
+        frequencies(scaling, rotary.inverse_frequencies);
         rotary.attention_factor = static_cast<float>(attention_factor(scaling));
       },
-      config.rope_scaling);
+      table.scaling);
+  if (const auto* const longrope = std::get_if<io::LongRopeScaling>(&table.scaling);
+      longrope != nullptr && !longrope->long_factor.empty()) {
+    io::LongRopeScaling longer = *longrope;
+    longer.short_factor = longrope->long_factor;
+    frequencies(longer, rotary.long_inverse_frequencies);
+  }
   return rotary;
+}
+
+RotaryTables::RotaryTables(const io::ModelConfig& config) {
+  for (const io::RopeTable& table : config.ropes) {
+    tables_.push_back(rotary_embedding(table, config.head_dim));
+  }
 }
 
 }  // namespace neuronmm::model

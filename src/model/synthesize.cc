@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/task_labels.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
@@ -88,6 +89,7 @@ class Synthesizer {
       : dtype_(config.dtype),
         seed_(mix(seed)),
         hidden_size_(config.hidden_size),
+        gain_(static_cast<float>(1.0 - config.gain_offset)),
         table_(config.dtype, config.initializer_range),
         progress_(progress) {}
 
@@ -124,11 +126,11 @@ class Synthesizer {
     return {};
   }
 
-  // Norms are ones, because with random gains the activations would grow or vanish from layer to
-  // layer.
+  // Gains of norms act as ones, because with random gains the activations would grow or vanish from
+  // layer to layer.
   void make_piece(uint64_t key, int64_t first, int64_t count, bool norm) {
     piece_.clear();
-    if (norm) return append_rounded(dtype_, std::vector<float>(count, 1.0f).data(), count, piece_);
+    if (norm) return append_rounded(dtype_, std::vector<float>(count, gain_).data(), count, piece_);
     piece_.resize(count * dtype_size_bytes(dtype_));
     if (dtype_ == DType::kF32)
       table_.fill<uint32_t>(key, first, count, piece_.data());
@@ -139,6 +141,7 @@ class Synthesizer {
   DType dtype_;
   uint64_t seed_;
   int64_t hidden_size_;
+  float gain_;
   NormalTable table_;
   Progress& progress_;
   std::vector<std::byte> piece_;
@@ -149,7 +152,8 @@ class Synthesizer {
 // no program takes it for a model.
 Status write_folder(const io::ModelConfig& config, const std::string& config_text,
                     const fs::path& folder, uint64_t seed, Progress& progress) {
-  const std::vector<io::TensorSpec> specs = tensor_specs(config);
+  std::vector<io::TensorSpec> specs = tensor_specs(config);
+  for (io::TensorSpec& spec : specs) spec.name = io::stored_name(config.architecture, spec.name);
   int64_t total = 0;
   for (const io::TensorSpec& spec : specs) total += io::size_bytes(spec);
   NMM_TRY(io::check_space(folder, total));

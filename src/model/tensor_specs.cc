@@ -21,10 +21,12 @@ class SpecList {
   }
   // `which` is gate, up or down. Rank 0 stands for a dense matrix.
   void mlp_factors(const std::string& mlp, std::string_view which, int64_t out, int64_t in,
-                   int64_t rank) {
-    if (rank == 0) return linear(fmt::format("{}.{}_proj", mlp, which), out, in);
-    linear(fmt::format("{}.{}_v_proj", mlp, which), rank, in);
-    linear(fmt::format("{}.{}_u_proj", mlp, which), out, rank);
+                   int64_t rank, bool bias) {
+    const std::string stem = fmt::format("{}.{}_", mlp, which);
+    if (rank == 0) return linear(stem + "proj", out, in, bias);
+    linear(stem + "v_proj", rank, in);
+    linear(stem + "u_proj", out, rank);
+    if (bias) vector(stem + "proj.bias", out);
   }
   // `which` is input, gate, up or down.
   void pivots(const std::string& mlp, std::string_view which, int64_t rank, int64_t out,
@@ -40,14 +42,17 @@ class SpecList {
 };
 
 void add_pivoted_mlp(SpecList& specs, const std::string& mlp, const io::MlpShape& shape,
-                     int64_t hidden, int64_t neurons) {
+                     const io::ModelConfig& config, int64_t neurons) {
+  const int64_t hidden = config.hidden_size;
   const int64_t input = shape.input > 0 ? shape.input : hidden;
   if (shape.input > 0) specs.pivots(mlp, "input", input, input, hidden - input);
   for (const auto& [which, rank] : {std::pair("gate", shape.gate), std::pair("up", shape.up)}) {
     if (rank > 0) specs.pivots(mlp, which, rank, rank, hidden - rank);
-    specs.linear(fmt::format("{}.{}_proj", mlp, which), neurons, rank > 0 ? rank : input);
+    specs.linear(fmt::format("{}.{}_proj", mlp, which), neurons, rank > 0 ? rank : input,
+                 config.mlp_bias);
   }
   specs.linear(mlp + ".down_proj", shape.down > 0 ? shape.down : hidden, neurons);
+  if (config.mlp_bias) specs.vector(mlp + ".down_proj.bias", hidden);
   if (shape.down > 0) specs.pivots(mlp, "down", shape.down, hidden - shape.down, shape.down);
 }
 
@@ -60,23 +65,28 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const io::MlpShape shape =
       config.compression ? config.compression->ranks.at(index) : io::MlpShape{};
 
-  specs.vector(layer + ".input_layernorm.weight", hidden);
+  if (config.input_norms) specs.vector(layer + ".input_layernorm.weight", hidden);
   specs.linear(attention + ".q_proj", q_size, hidden, config.attention_bias);
   specs.linear(attention + ".k_proj", kv_size, hidden, config.attention_bias);
   specs.linear(attention + ".v_proj", kv_size, hidden, config.attention_bias);
-  if (config.qk_norm) {
-    specs.vector(attention + ".q_norm.weight", config.head_dim);
-    specs.vector(attention + ".k_norm.weight", config.head_dim);
+  if (config.qk_norm != io::QkNorm::kNone) {
+    const bool whole = config.qk_norm == io::QkNorm::kWholeWidth;
+    specs.vector(attention + ".q_norm.weight", whole ? q_size : config.head_dim);
+    specs.vector(attention + ".k_norm.weight", whole ? kv_size : config.head_dim);
   }
   specs.linear(attention + ".o_proj", hidden, q_size, config.attention_output_bias);
-  specs.vector(layer + ".post_attention_layernorm.weight", hidden);
+  if (config.input_norms) specs.vector(layer + ".post_attention_layernorm.weight", hidden);
+  if (config.output_norms) {
+    specs.vector(attention + ".output_norm.weight", hidden);
+    specs.vector(mlp + ".output_norm.weight", hidden);
+  }
   const int64_t neurons = shape.neurons > 0 ? shape.neurons : intermediate;
   if (config.compression && config.compression->pivoted()) {
-    return add_pivoted_mlp(specs, mlp, shape, hidden, neurons);
+    return add_pivoted_mlp(specs, mlp, shape, config, neurons);
   }
-  specs.mlp_factors(mlp, "gate", neurons, hidden, shape.gate);
-  specs.mlp_factors(mlp, "up", neurons, hidden, shape.up);
-  specs.mlp_factors(mlp, "down", hidden, neurons, shape.down);
+  specs.mlp_factors(mlp, "gate", neurons, hidden, shape.gate, config.mlp_bias);
+  specs.mlp_factors(mlp, "up", neurons, hidden, shape.up, config.mlp_bias);
+  specs.mlp_factors(mlp, "down", hidden, neurons, shape.down, config.mlp_bias);
 }
 
 }  // namespace

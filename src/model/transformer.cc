@@ -1,6 +1,7 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/pieces.h"
 #include "base/scratch_matrix.h"
@@ -10,14 +11,6 @@
 
 namespace neuronmm::model {
 namespace {
-
-// Returns the tensor's values, or nothing if the model has no such tensor.
-std::vector<float> to_vector(const TensorView& tensor) {
-  if (tensor.empty()) return {};
-  std::vector<float> values(static_cast<size_t>(tensor.size()));
-  to_floats(tensor, 0, tensor.size(), values.data());
-  return values;
-}
 
 // Returns the weight of the LM head, which is the embedding table if the two are tied. Backends
 // round its input twice (round_input_twice), because one rounding of it caused two fifths of
@@ -90,54 +83,90 @@ std::vector<ops::WantedLogits> wanted_of(std::span<const SequenceTokens> batch) 
   return wanted;
 }
 
+ops::HeadNorms head_norms(const io::ModelConfig& config) {
+  if (config.qk_norm == io::QkNorm::kWholeWidth) return ops::HeadNorms::kWholeWidth;
+  return config.qk_norm_after_rope ? ops::HeadNorms::kAfterRope : ops::HeadNorms::kBeforeRope;
+}
+
 // Norm gains are a few thousand floats and are copied. The backend packs the matrices.
 ops::AttentionWeight attention_weight(const io::ModelConfig& config, const LayerWeights& weights) {
-  return {.shape = attention_shape(config),
+  return {.shape = attention_shape(config, weights.layer),
           .q = weights.q,
           .k = weights.k,
           .v = weights.v,
           .o = weights.o,
-          .q_norm = to_vector(weights.q_norm),
-          .k_norm = to_vector(weights.k_norm),
-          .norm_eps = static_cast<float>(config.rms_norm_eps)};
+          .q_norm = norm_gains(weights.q_norm, config),
+          .k_norm = norm_gains(weights.k_norm, config),
+          .norms = head_norms(config),
+          .norm_eps = static_cast<float>(config.rms_norm_eps),
+          .temperature_beta = config.query_temperature.beta,
+          .temperature_context = config.query_temperature.original_context};
 }
 
 }  // namespace
 
-ops::AttentionShape attention_shape(const io::ModelConfig& config) {
-  return {config.num_attention_heads, config.num_key_value_heads, config.head_dim,
-          config.sliding_window};
+ops::AttentionShape attention_shape(const io::ModelConfig& config, int64_t layer) {
+  return {.num_attention_heads = config.num_attention_heads,
+          .num_key_value_heads = config.num_key_value_heads,
+          .head_dim = config.head_dim,
+          .sliding_window = config.attention_of(layer).window,
+          .score_scale = config.score_scale,
+          .score_cap = config.score_cap};
+}
+
+// A norm's output may be scaled by its gains for nothing.
+SubLayer::SubLayer(const io::ModelConfig& config, const TensorView& input_norm,
+                   const TensorView& output_norm)
+    : eps_(static_cast<float>(config.rms_norm_eps)),
+      residual_scale_(static_cast<float>(config.residual_scale)),
+      input_gains_(norm_gains(input_norm, config)),
+      output_gains_(norm_gains(output_norm, config)) {
+  if (output_gains_.empty() || residual_scale_ == 1.0f) return;
+  for (float& gain : output_gains_) gain *= residual_scale_;
+  residual_scale_ = 1.0f;
+}
+
+ConstMatrixView SubLayer::input(const ops::Backend& backend, ConstMatrixView x,
+                                MutableMatrixView normed) const {
+  if (input_gains_.empty()) return x;
+  backend.rms_norm(x, input_gains_, eps_, normed);
+  return normed;
+}
+
+void SubLayer::finish(const ops::Backend& backend, MutableMatrixView output) const {
+  if (!output_gains_.empty()) backend.rms_norm(output, output_gains_, eps_, output);
+  if (residual_scale_ != 1.0f) backend.scale(residual_scale_, output);
 }
 
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
                            const LayerWeights& weights, const ops::Backend& backend)
-    : config_(config),
-      index_(index),
+    : index_(index),
       backend_(backend),
-      input_norm_(to_vector(weights.input_norm)),
-      post_attention_norm_(to_vector(weights.post_attention_norm)),
+      rope_(config.attention_of(weights.layer).rope),
+      around_attention_(config, weights.input_norm, weights.attention_output_norm),
+      around_mlp_(config, weights.post_attention_norm, weights.mlp_output_norm),
       attention_(backend.make_attention(attention_weight(config, weights))),
       mlp_(backend.make_mlp(weights.mlp)) {}
 
-// Adds the two residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
-void DecoderLayer::forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
-                           ops::Batch batch, MlpObserver* observer) const {
+void DecoderLayer::forward(MutableMatrixView hidden, const RotaryTables& rotary, ops::Batch batch,
+                           MlpObserver* observer) const {
   attention_half(hidden, rotary, batch);
   const ScratchMatrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
-  const auto eps = static_cast<float>(config_.rms_norm_eps);
-  backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
-  mlp_->apply(normed.view(), output.view());
+  const ConstMatrixView input = around_mlp_.input(backend_, hidden, normed.view());
+  mlp_->apply(input, output.view());
   // The observer sees the MLP's input and its output before the residual is added.
-  if (observer != nullptr) observer->on_mlp(index_, normed.view(), output.view());
+  if (observer != nullptr) observer->on_mlp(index_, input, output.view());
+  around_mlp_.finish(backend_, output.view());
   backend_.add(output.view(), hidden);
 }
 
 // Compression runs this half without the MLP, which it replaces.
-void DecoderLayer::attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
+void DecoderLayer::attention_half(MutableMatrixView hidden, const RotaryTables& rotary,
                                   ops::Batch batch) const {
   const ScratchMatrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
-  backend_.rms_norm(hidden, input_norm_, static_cast<float>(config_.rms_norm_eps), normed.view());
-  attention_->apply(normed.view(), rotary, index_, batch, output.view());
+  const ConstMatrixView input = around_attention_.input(backend_, hidden, normed.view());
+  attention_->apply(input, rotary.at(rope_), index_, batch, output.view());
+  around_attention_.finish(backend_, output.view());
   backend_.add(output.view(), hidden);
 }
 
@@ -168,7 +197,11 @@ Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelCon
   head.backend_ = &backend;
   head.eps_ = static_cast<float>(config.rms_norm_eps);
   head.vocab_size_ = config.vocab_size;
-  head.norm_ = to_vector(norm);
+  head.logit_cap_ = static_cast<float>(config.logit_cap);
+  head.norm_ = head.head_norm_ = norm_gains(norm, config);
+  if (config.logit_divisor != 1.0) {
+    for (float& gain : head.head_norm_) gain /= static_cast<float>(config.logit_divisor);
+  }
   head.projection_ = backend.make_lm_head(weight);
   return head;
 }
@@ -179,25 +212,27 @@ void LmHead::normalize(MutableMatrixView hidden) const {
   backend_->rms_norm(hidden, norm_, eps_, hidden);
 }
 
+// The cap is applied to whole logits, because log sums of logits without it would be wrong.
 Predictions LmHead::predict(MutableMatrixView hidden,
                             std::span<const ops::WantedLogits> wanted) const {
-  if (wanted.empty()) return {.logits = logits(hidden)};
-  normalize(hidden);
+  if (wanted.empty() || logit_cap_ != 0.0f) return {.logits = logits(hidden)};
+  backend_->rms_norm(hidden, head_norm_, eps_, hidden);
   Predictions predictions = {.logits = Matrix(hidden.rows, vocab_size_)};
   predictions.log_sums = projection_->apply_wanted(hidden, wanted, predictions.logits.view());
   return predictions;
 }
 
 Matrix LmHead::logits(MutableMatrixView hidden, const ops::Linear& projection) const {
-  normalize(hidden);
+  backend_->rms_norm(hidden, head_norm_, eps_, hidden);
   Matrix logits(hidden.rows, vocab_size_);
   projection.apply(hidden, logits.view());
+  if (logit_cap_ != 0.0f) backend_->soft_cap(logit_cap_, logits.view());
   return logits;
 }
 
 Result<Transformer> Transformer::load(const std::filesystem::path& folder,
                                       const ops::Backend& backend) {
-  NMM_ASSIGN(io::ModelFolder model, io::open_model(folder));
+  NMM_ASSIGN(io::ModelFolder model, io::open_model_to_run(folder));
   return load(std::move(model.config), std::move(model.checkpoint), backend);
 }
 
@@ -221,12 +256,14 @@ Status Transformer::open() {
 }
 
 Status Transformer::pack() {
+  if (parts_backend().rounds_foreign_weights()) checkpoint_->notify_conversion();
   const io::ModelConfig& config = *config_;
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
   NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, parts_backend()));
-  rotary_ = rotary_embedding(config);
+  rotary_ = RotaryTables(config);
+  long_rope_from_ = config.long_rope_from();
   NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, parts_backend()));
   checkpoint_->release_pages();  // otherwise packed weights would be in memory twice
   for (size_t layer = 0; layer < layers.size(); ++layer) {
@@ -239,7 +276,8 @@ Status Transformer::pack() {
 // Rounding keys and values to bf16 costs far less than rounding weights does, whatever the dtype
 // was before they were quantized (docs/measurements/low_bits.md).
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
-  const bool rounded = embedding_.quantized() || embedding_.dtype == DType::kBF16;
+  const bool rounded = embedding_.quantized() || embedding_.dtype == DType::kBF16 ||
+                       embedding_.dtype == DType::kForeign;
   return make_cache(capacity_tokens,
                     parts_backend().cache_dtype(rounded ? DType::kBF16 : DType::kF32));
 }
@@ -266,6 +304,41 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
 
 Predictions Transformer::predict(std::span<const SequenceTokens> batch,
                                  MlpObserver* observer) const {
+  if (long_rope_from_ < std::numeric_limits<int64_t>::max()) {
+    for (const SequenceTokens& sequence : batch) choose_rope(sequence);
+  }
+  return run(batch, observer);
+}
+
+// Sets the table that the sequence turns by, and remembers its tokens.
+void Transformer::choose_rope(const SequenceTokens& sequence) const {
+  ops::KvCache& cache = *sequence.cache;
+  const int64_t length = cache.length(), total = length + std::ssize(sequence.tokens);
+  const bool is_long = std::max(total, cache.expected_tokens()) > long_rope_from_;
+  std::vector<int32_t>& known = cache.tokens();
+  if (std::ssize(known) > length) known.resize(static_cast<size_t>(length));
+  if (length > 0 && is_long != cache.long_rope()) compute_anew(cache, is_long);
+  cache.set_long_rope(is_long);
+  if (std::ssize(known) == length) {
+    known.insert(known.end(), sequence.tokens.begin(), sequence.tokens.end());
+  }
+}
+
+// Blocks that other caches share keep what they hold, and this cache gets new ones.
+void Transformer::compute_anew(ops::KvCache& cache, bool is_long) const {
+  const std::vector<int32_t> tokens = cache.tokens();
+  NMM_CHECK(std::ssize(tokens) == cache.length());
+  for (int64_t i = 0; i < std::ssize(cache.blocks()); ++i) {
+    const bool shared = cache.blocks()[static_cast<size_t>(i)].use_count() > 1;
+    if (shared) cache.set_block(i, cache.make_block());
+  }
+  cache.set_length(0);
+  cache.set_long_rope(is_long);
+  const SequenceTokens all = {tokens, &cache, Logits::kNone};
+  run(std::span(&all, 1), nullptr);
+}
+
+Predictions Transformer::run(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
   if (hosted_ == nullptr) return compute(batch, observer);
   Predictions predictions;
   hosted_->run_pass(batch, [&] { predictions = compute(batch, observer); });
@@ -287,7 +360,8 @@ Predictions Transformer::compute(std::span<const SequenceTokens> batch,
   int64_t first = 0;
   for (const SequenceTokens& sequence : batch) {
     const int64_t count = std::ssize(sequence.tokens);
-    embed(embedding_, sequence.tokens, hidden.view().row_range(first, count));
+    embed(embedding_, sequence.tokens, config_->embedding_scale,
+          hidden.view().row_range(first, count));
     first += count;
   }
   for (const DecoderLayer& layer : layers_) layer.forward(hidden.view(), rotary_, rows, observer);
@@ -309,6 +383,16 @@ Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache
   return forward(std::span(&sequence, 1), observer);
 }
 
+void begin_sequence(const io::ModelConfig& config, int64_t tokens, ops::KvCache& cache) {
+  cache.set_long_rope(tokens > config.long_rope_from());
+}
+
+int64_t same_rope_tokens(const io::ModelConfig& config, int64_t length) {
+  const int64_t from = config.long_rope_from();
+  const bool turns_short = length + 1 <= from;
+  return turns_short ? from - length : std::numeric_limits<int64_t>::max();
+}
+
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < config.vocab_size) continue;
@@ -318,13 +402,16 @@ Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& c
   return {};
 }
 
-void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out) {
+void embed(const ops::WeightView& table, std::span<const TokenId> tokens, double scale,
+           MutableMatrixView out) {
   constexpr int64_t kElementWork = 4;  // assumed: elements come from memory and are widened
   for (const TokenId token : tokens) NMM_CHECK(token >= 0 && token < table.rows());
   const auto embed_tokens = [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       to_floats(table, tokens[static_cast<size_t>(i)] * table.columns(), table.columns(),
                 out.row(i));
+      if (scale == 1.0) continue;
+      for (int64_t j = 0; j < out.columns; ++j) out.row(i)[j] *= static_cast<float>(scale);
     }
   };
   for_each_piece(std::ssize(tokens), kElementWork * table.columns(), embed_tokens);

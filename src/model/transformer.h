@@ -1,7 +1,7 @@
 #pragma once
-// The decoder-only transformer: embeddings, layers of attention and SwiGLU MLP with RMS norms and
-// residuals, and the LM head. One implementation covers Llama, Mistral, Qwen2 (q/k/v bias) and
-// Qwen3 (q/k norm); the config switches the differences. A Backend computes all operations.
+// The decoder-only transformer: embeddings, layers of attention and gated MLP with RMS norms and
+// residuals, and the LM head. One implementation covers all families of models; the switches of the
+// config (io/model_config.h) make the differences. A Backend computes all operations.
 //
 // Letters: M tokens, H hidden_size, I intermediate_size.
 
@@ -19,36 +19,55 @@
 #include "model/forward_pass.h"
 #include "model/layer_weights.h"
 #include "model/model_host.h"
+#include "model/rope.h"
 #include "ops/backend.h"
 
 namespace neuronmm::model {
 
-// An observer that sees every MLP's input [M, H] and output [M, H] (before the residual is added)
-// during a forward pass. Calibration uses it. Rows are tokens.
+// An observer that sees every MLP's input [M, H] and output [M, H] (before its norm, if it has one,
+// and before the residual is added) during a forward pass. Calibration uses it. Rows are tokens.
 class MlpObserver {
  public:
   virtual ~MlpObserver() = default;
   virtual void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView output) = 0;
 };
 
+// What stands around attention or the MLP in a layer: x += residual_scale *
+// output_norm(f(norm(x))). Compression uses it by itself.
+class SubLayer {
+ public:
+  SubLayer(const io::ModelConfig& config, const TensorView& input_norm,
+           const TensorView& output_norm);
+  // Returns what f reads: `normed`, which becomes the norm of x, or x itself without a norm.
+  ConstMatrixView input(const ops::Backend& backend, ConstMatrixView x,
+                        MutableMatrixView normed) const;
+  // Replaces f's output by what is added to the residual stream.
+  void finish(const ops::Backend& backend, MutableMatrixView output) const;
+
+ private:
+  float eps_, residual_scale_;
+  std::vector<float> input_gains_, output_gains_;  // empty: no norm
+};
+
 // A decoder layer on a backend. It owns packed weights and norm gains, but no state of a sequence.
 class DecoderLayer {
  public:
+  // `index` is the layer's number in the caches and for observers; weights.layer says which layer
+  // of the model it is.
   DecoderLayer(const io::ModelConfig& config, int64_t index, const LayerWeights& weights,
                const ops::Backend& backend);
   // Replaces `hidden` [M, H], the rows of the batch's new tokens, by this layer's output.
-  void forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary, ops::Batch batch,
+  void forward(MutableMatrixView hidden, const RotaryTables& rotary, ops::Batch batch,
                MlpObserver* observer = nullptr) const;
   // Computes only the first half of the layer: attention and its residual. The result is what the
   // MLP's norm reads.
-  void attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
-                      ops::Batch batch) const;
+  void attention_half(MutableMatrixView hidden, const RotaryTables& rotary, ops::Batch batch) const;
 
  private:
-  const io::ModelConfig& config_;
   int64_t index_;
   const ops::Backend& backend_;
-  std::vector<float> input_norm_, post_attention_norm_;
+  int64_t rope_;  // of the layer, in RotaryTables
+  SubLayer around_attention_, around_mlp_;
   std::unique_ptr<ops::Attention> attention_;
   std::unique_ptr<ops::Mlp> mlp_;
 };
@@ -75,12 +94,14 @@ class LmHead {
   const ops::Backend* backend_ = nullptr;
   float eps_ = 0.0f;
   int64_t vocab_size_ = 0;
-  std::vector<float> norm_;
+  float logit_cap_ = 0.0f;
+  std::vector<float> norm_;       // the gains of normalize()
+  std::vector<float> head_norm_;  // the same over logit_divisor, so that logits need no division
   std::unique_ptr<ops::Linear> projection_;
 };
 
-// Returns the shape of the model's attention, with all heads.
-ops::AttentionShape attention_shape(const io::ModelConfig& config);
+// Returns the shape of a layer's attention, with all heads.
+ops::AttentionShape attention_shape(const io::ModelConfig& config, int64_t layer);
 
 // Returns the weights of all layers, not yet packed. Their names, shapes and forms are checked, and
 // the backend is asked whether it supports them. A wrong shape in the last layer is therefore found
@@ -115,6 +136,12 @@ class Transformer {
   // that the sequences want, sequence by sequence: [rows, vocab_size]. A sequence's logits depend
   // neither on the other sequences nor on how its tokens were divided into passes. A ModelHost may
   // throw WorkersLost.
+  //
+  // One kind of model depends on the length: longrope has a table for sequences up to the original
+  // context and one for longer ones (io::LongRopeScaling). The table of a sequence is that of its
+  // length after the pass, or of ops::KvCache::expected_tokens() if that is more. When the table
+  // changes, all tokens in the cache are computed anew in one pass, as transformers does. The cache
+  // must then hold their ids.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
   // As above, for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
@@ -129,22 +156,36 @@ class Transformer {
   const ops::Backend& parts_backend() const {
     return hosted_ == nullptr ? *backend_ : hosted_->backend();
   }
+  Predictions run(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
+  void choose_rope(const SequenceTokens& sequence) const;
+  void compute_anew(ops::KvCache& cache, bool is_long) const;
   Predictions compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // on the heap because layers keep a reference to it
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
   std::unique_ptr<HostedModel> hosted_;  // null: the backend is no ModelHost
-  ops::RotaryEmbedding rotary_;
-  ops::WeightView embedding_;  // [vocab_size, H]
+  RotaryTables rotary_;
+  int64_t long_rope_from_ = 0;  // see io::ModelConfig::long_rope_from
+  ops::WeightView embedding_;   // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;
 };
 
+// Tells an empty cache that all `tokens` tokens of a sequence come in one pass. Programs that run
+// layers by themselves call it; Transformer does it for its own caches.
+void begin_sequence(const io::ModelConfig& config, int64_t tokens, ops::KvCache& cache);
+
+// Returns how many tokens a pass may append to `length` others so that its rows turn as they would
+// one by one: the first token may change the table of the sequence, and later ones may not.
+int64_t same_rope_tokens(const io::ModelConfig& config, int64_t length);
+
 // Returns an error that names the first id outside [0, vocab_size), if there is one.
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config);
 
-// Writes row tokens[i] of the embedding table to row i of `out` [M, H], as fp32.
-void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out);
+// Writes row tokens[i] of the embedding table, times `scale` (embedding_scale of the config), to
+// row i of `out` [M, H], as fp32.
+void embed(const ops::WeightView& table, std::span<const TokenId> tokens, double scale,
+           MutableMatrixView out);
 
 }  // namespace neuronmm::model

@@ -44,7 +44,7 @@ class Linear {
 class Mlp {
  public:
   virtual ~Mlp() = default;
-  // Computes Y[M,H] = down(silu(gate(X)) * up(X)) of X[M,H], with silu(z) = z / (1 + exp(-z)).
+  // Computes Y[M,H] = down(activate(gate(X)) * up(X)) of X[M,H] (base/activation.h).
   virtual void apply(ConstMatrixView x, MutableMatrixView y) const = 0;
 };
 
@@ -64,6 +64,10 @@ class Backend {
   // Tells whether the layers made so far can take `tokens` rows at once. Callers ask before they
   // apply them to as many.
   virtual Status prepare(int64_t /*tokens*/) const { return {}; }
+
+  // Tells whether layers round weights in foreign formats (ForeignFormat::packed_format), instead
+  // of computing with exactly the values that the file has.
+  virtual bool rounds_foreign_weights() const { return false; }
 
   virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
@@ -92,18 +96,20 @@ class Backend {
                         MutableMatrixView y) const = 0;
 
   // Applies the rotary embedding in place, with Hugging Face's half-split pairing. x[M,
-  // heads*head_dim]; row i is at positions[i]. For j < head_dim/2, with the angle a = position *
+  // heads*head_dim]; row i is at positions[i]. Each frequency turns a pair, so h = the number of
+  // inverse_frequencies <= head_dim/2. For j < h, with the angle a = position *
   // inverse_frequencies[j] and s = attention_factor:
-  //   (x[j], x[j + head_dim/2]) <- (x[j] s cos a - x[j + head_dim/2] s sin a, x[j + head_dim/2] s
-  //   cos a + x[j] s sin a)
+  //   (x[j], x[j + h]) <- (x[j] s cos a - x[j + h] s sin a, x[j + h] s cos a + x[j] s sin a)
+  // The elements from 2h on stay as they are.
   virtual void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
                     const RotaryEmbedding& rotary) const = 0;
 
   // Computes causal attention of the new tokens of every sequence in `layer`. Stores k, v [M,
   // kv_heads*head_dim] at their positions (without changing the caches' lengths), then for every
   // new position i and head, over the positions j of the same sequence:
-  //   y = softmax(q · K[j]^T / sqrt(head_dim), j <= i and inside the window) · V[j].   q, y: [M,
+  //   y = softmax(cap(score_scale * q · K[j]^T), j <= i and inside the window) · V[j].   q, y: [M,
   //   heads*head_dim]
+  // cap(z) is score_cap * tanh(z / score_cap), or z if there is no cap.
   // length + rows must not exceed a cache's capacity.
   virtual void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
                          ConstMatrixView k, ConstMatrixView v, Batch batch,
@@ -111,6 +117,10 @@ class Backend {
 
   // Computes y += x.
   virtual void add(ConstMatrixView x, MutableMatrixView y) const = 0;
+  // Computes y *= factor.
+  virtual void scale(float factor, MutableMatrixView y) const;
+  // Computes y = cap * tanh(y / cap) for cap > 0.
+  virtual void soft_cap(float cap, MutableMatrixView y) const;
 };
 
 }  // namespace neuronmm::ops

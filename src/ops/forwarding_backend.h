@@ -24,6 +24,7 @@ class ForwardingBackend : public Backend {
   double clock_seconds() const override { return inner_.clock_seconds(); }
   Status supports(const MlpWeight& weight) const override { return inner_.supports(weight); }
   Status prepare(int64_t tokens) const override { return inner_.prepare(tokens); }
+  bool rounds_foreign_weights() const override { return inner_.rounds_foreign_weights(); }
   std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const override {
     return inner_.make_linear(weight);
   }
@@ -47,6 +48,8 @@ class ForwardingBackend : public Backend {
     inner_.attention(shape, layer, q, k, v, batch, y);
   }
   void add(ConstMatrixView x, MutableMatrixView y) const override { inner_.add(x, y); }
+  void scale(float factor, MutableMatrixView y) const override { inner_.scale(factor, y); }
+  void soft_cap(float cap, MutableMatrixView y) const override { inner_.soft_cap(cap, y); }
 
  protected:
   const Backend& inner() const { return inner_; }

@@ -54,6 +54,18 @@ class KvCache {
   // forgets the newest tokens.
   void set_length(int64_t tokens) { length_ = tokens; }
 
+  // Whether the keys are turned by the table for long sequences (RotaryEmbedding). The model
+  // decides it (model::Transformer::predict), and changes it only when it computes all keys anew.
+  bool long_rope() const { return long_rope_; }
+  void set_long_rope(bool is_long) { long_rope_ = is_long; }
+  // The number of tokens that the sequence is known to reach. A model with two tables takes the one
+  // for that length from the first pass on.
+  int64_t expected_tokens() const { return expected_tokens_; }
+  void set_expected_tokens(int64_t tokens) { expected_tokens_ = tokens; }
+  // The tokens of the first positions, which only models with two tables keep. The list may be
+  // shorter than the cache, if blocks came from another one.
+  std::vector<int32_t>& tokens() { return tokens_; }
+
   int64_t block_words() const { return block_words_; }
   int64_t block_bytes() const { return block_words_ * 4; }
   int64_t size_bytes() const { return std::ssize(blocks_) * block_bytes(); }
@@ -79,6 +91,9 @@ class KvCache {
   const KvCacheShape shape_;
   const int64_t block_words_;
   int64_t length_ = 0;
+  bool long_rope_ = false;
+  int64_t expected_tokens_ = 0;
+  std::vector<int32_t> tokens_;
   std::vector<KvBlock> blocks_;
   std::vector<uint32_t*> block_memory_;
 };

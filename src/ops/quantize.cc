@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "ops/round_to_bytes.h"
 #include "ops/scale_search.h"
 
 namespace neuronmm::ops {
@@ -14,8 +15,9 @@ namespace {
 constexpr double kLargest = 127.0;
 
 // Returns max |value|, or NaN if a value is NaN or infinite.
-double largest_of(const double* values, int64_t count) {
-  double largest = 0, not_finite = 0;
+template <typename Value>
+Value largest_of(const Value* values, int64_t count) {
+  Value largest = 0, not_finite = 0;
   for (int64_t i = 0; i < count; ++i) {
     largest = std::max(largest, std::abs(values[i]));
     not_finite += 0 * values[i];
@@ -53,7 +55,12 @@ struct RowTarget {
   uint8_t* multipliers;
 };
 
-void round_to_8bits(const double* values, int64_t columns, RowTarget to) {
+bf16 quantize_group(const float* values, int64_t count, int8_t* quantized) {
+  return round_to_bytes(values, count, quantized);
+}
+
+template <typename Value>
+void round_to_8bits(const Value* values, int64_t columns, RowTarget to) {
   for (int64_t first = 0; first < columns; first += kQuantGroup) {
     const int64_t count = std::min(kQuantGroup, columns - first);
     *to.scales++ = quantize_group(values + first, count, to.values + first);
@@ -85,7 +92,8 @@ void choose_codes(const float* values, int64_t count, const LowBitFormat& format
 }
 
 // Rounds a row to 6 or 4 bits. If `choose` is false, `to` already holds the scales and multipliers.
-void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat& format,
+template <typename Value>
+void round_to_few_bits(const Value* values, int64_t columns, const LowBitFormat& format,
                        bool choose, RowTarget to) {
   const std::vector<float> floats(values, values + columns);
   std::vector<uint8_t> q(floats.size());
@@ -103,9 +111,9 @@ void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat
   store_codes(format.bits, q.data(), columns, reinterpret_cast<uint8_t*>(to.values));
 }
 
-// Rounds every row of a weight. row(i, values) writes the fp64 values of row i. If there is a
-// `grid`, its scales and multipliers are kept, and only codes are chosen.
-template <typename Row>
+// Rounds every row of a weight. row(i, values) writes the values of row i. If there is a `grid`,
+// its scales and multipliers are kept, and only codes are chosen.
+template <typename Value, typename Row>
 QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat& format,
                               const Row& row, const QuantizedWeight* grid = nullptr) {
   QuantizedWeight weight = empty_weight(rows, columns, format);
@@ -117,7 +125,7 @@ QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat&
   }
   // No scale depends on another row, so that threads can take different rows.
   parallel_ranges(rows, [&](int64_t first_row, int64_t last_row) {
-    std::vector<double> values(static_cast<size_t>(columns));
+    std::vector<Value> values(static_cast<size_t>(columns));
     for (int64_t i = first_row; i < last_row; ++i) {
       const RowTarget to = {weight.values.data() + i * stored_row_bytes(format, columns),
                             weight.scales.data() + i * weight.groups(),
@@ -163,15 +171,20 @@ QuantizedWeight pack_codes(const Codes& codes) {
 
 QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format) {
   const int64_t columns = weight.columns();
-  return quantize_rows(weight.rows(), columns, format, [&](int64_t i, double* values) {
-    neuronmm::to_doubles(weight, i * columns, columns, values);
+  if (weight.dtype == DType::kF64) {
+    return quantize_rows<double>(weight.rows(), columns, format, [&](int64_t i, double* values) {
+      neuronmm::to_doubles(weight, i * columns, columns, values);
+    });
+  }
+  return quantize_rows<float>(weight.rows(), columns, format, [&](int64_t i, float* values) {
+    neuronmm::to_floats(weight, i * columns, columns, values);
   });
 }
 
 QuantizedWeight quantize_onto(const TensorView& weight, const QuantizedWeight& grid) {
   NMM_CHECK(grid.format.bits < 8);
   const int64_t columns = weight.columns();
-  return quantize_rows(
+  return quantize_rows<double>(
       weight.rows(), columns, grid.format,
       [&](int64_t i, double* values) {
         neuronmm::to_doubles(weight, i * columns, columns, values);
@@ -181,7 +194,7 @@ QuantizedWeight quantize_onto(const TensorView& weight, const QuantizedWeight& g
 
 QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns,
                          const LowBitFormat& format) {
-  return quantize_rows(rows, columns, format, [&](int64_t i, double* row) {
+  return quantize_rows<double>(rows, columns, format, [&](int64_t i, double* row) {
     std::copy_n(values + i * columns, columns, row);
   });
 }

@@ -116,8 +116,6 @@ DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
   return y;
 }
 
-double silu(double z) { return z / (1.0 + std::exp(-z)); }
-
 // A linear layer whose weights stay as the checkpoint has them. Every use widens them to fp64,
 // which is slow and exact.
 class ReferenceLinear final : public Linear {
@@ -131,7 +129,7 @@ class ReferenceLinear final : public Linear {
   LinearWeight weight_;
 };
 
-// An MLP whose inner values silu(X·gate) * (X·up) stay in fp64. Only Y is rounded.
+// An MLP whose inner values activate(X·gate) * (X·up) stay in fp64. Only Y is rounded.
 class ReferenceMlp final : public Mlp {
  public:
   explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
@@ -140,7 +138,7 @@ class ReferenceMlp final : public Mlp {
     DoubleMatrix inner = multiply(input, weight_.gate);
     const DoubleMatrix up = multiply(input, weight_.up);
     for (size_t i = 0; i < inner.values.size(); ++i)
-      inner.values[i] = silu(inner.values[i]) * up.values[i];
+      inner.values[i] = activate(weight_.activation, inner.values[i]) * up.values[i];
     narrow(multiply(inner, weight_.down), y);
   }
 
@@ -167,10 +165,10 @@ class ReferenceKvCache final : public KvCache {
   }
 };
 
-// Computes y = softmax(q · K[first..last]^T / sqrt(head_dim)) · V[first..last] for one query and
-// one key-value head. `offset` is the first column of that head.
-void attend(const float* q, const ReferenceKvCache& cache, int64_t layer, int64_t offset,
-            int64_t first, int64_t last, float* y) {
+// Computes y = softmax(cap(scale * q · K[first..last]^T)) · V[first..last] for one query and one
+// key-value head. `offset` is the first column of that head.
+void attend(const AttentionShape& shape, const float* q, const ReferenceKvCache& cache,
+            int64_t layer, int64_t offset, int64_t first, int64_t last, float* y) {
   const int64_t head_dim = cache.shape().head_dim;
   std::vector<double> weights;
   for (int64_t j = first; j <= last; ++j) {
@@ -178,7 +176,10 @@ void attend(const float* q, const ReferenceKvCache& cache, int64_t layer, int64_
     double score = 0.0;
     for (int64_t d = 0; d < head_dim; ++d)
       score += static_cast<double>(q[d]) * static_cast<double>(key[d]);
-    weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
+    score = shape.score_scale != 0.0 ? shape.score_scale * score
+                                     : score / std::sqrt(static_cast<double>(head_dim));
+    const double cap = shape.score_cap;
+    weights.push_back(cap == 0.0 ? score : cap * std::tanh(score / cap));
   }
   // Subtracting the largest score keeps the exponentials from overflowing, and does not change the
   // quotient.
@@ -228,9 +229,8 @@ class ReferenceBackend final : public Backend {
 
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             const RotaryEmbedding& rotary) const override {
-    const int64_t half = head_dim / 2;
-    NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
-              x.columns % head_dim == 0);
+    const int64_t half = std::ssize(rotary.inverse_frequencies);
+    NMM_CHECK(2 * half <= head_dim && std::ssize(positions) == x.rows && x.columns % head_dim == 0);
     // All heads of a row have the same angles, so that cosine and sine are computed once.
     for (int64_t i = 0; i < x.rows; ++i) {
       for (int64_t j = 0; j < half; ++j) {
@@ -289,7 +289,7 @@ class ReferenceBackend final : public Backend {
         const int64_t last = first_position + i, offset = head / group * shape.head_dim;
         const int64_t first =
             shape.sliding_window == 0 ? 0 : std::max<int64_t>(0, last - shape.sliding_window + 1);
-        attend(q.row(i) + head * shape.head_dim, store, layer, offset, first, last,
+        attend(shape, q.row(i) + head * shape.head_dim, store, layer, offset, first, last,
                y.row(i) + head * shape.head_dim);
       }
     });

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/low_bit_format.h"
 #include "base/tensor.h"
 
@@ -105,12 +106,13 @@ struct LinearWeight {
   int64_t stored_bytes() const;  // of weights, scales, groups and the bias
 };
 
-// The weights of a SwiGLU MLP, Y = down(silu(gate(T)) * up(T)). T is X or, if `in` is not empty,
+// The weights of a gated MLP, Y = down(activate(gate(T)) * up(T)). T is X or, if `in` is not empty,
 // the narrower input of the pivots that gate and up share. `in` is empty if gate or up have pivots
 // of their own.
 struct MlpWeight {
   LinearWeight gate, up, down;
   Pivots in = {};
+  Activation activation = Activation::kSilu;
 
   int64_t in_features() const { return in.empty() ? gate.in_features() : in.features(); }
   int64_t neurons() const { return gate.out_features(); }

@@ -133,7 +133,7 @@ class SharedBackend : public ops::ForwardingBackend, public model::ModelHost {
     if (leader_ != nullptr) {
       NMM_ASSIGN(number, leader_->open(folder.string()));
     }
-    const ops::AttentionShape whole = model::attention_shape(config);
+    const ops::AttentionShape whole = model::attention_shape(config, 0);
     const bool quantized = config.quantization.has_value();
     const int processes = communicator_.processes();
     if (const Status fits = check_heads(whole, quantized, processes); !fits.ok()) {

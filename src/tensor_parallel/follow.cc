@@ -85,6 +85,8 @@ class Follower {
       cache->set_block(static_cast<int64_t>(i), block(sequence.blocks[i], *cache));
     }
     cache->set_length(sequence.length);
+    cache->set_long_rope(sequence.long_rope);
+    cache->set_expected_tokens(sequence.expected_tokens);
     return cache;
   }
 

@@ -1,11 +1,11 @@
 #include "tensor_parallel/leader.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include "io/gguf.h"
+#include "io/text_file.h"
 #include "parallel/agreement.h"
 
 namespace neuronmm::tensor_parallel {
@@ -20,6 +20,8 @@ SequenceOrder order_of(const model::SequenceTokens& sequence) {
           .capacity_tokens = cache.shape().capacity_tokens,
           .dtype = static_cast<int32_t>(cache.shape().dtype),
           .logits = static_cast<int32_t>(sequence.logits),
+          .long_rope = cache.long_rope(),
+          .expected_tokens = cache.expected_tokens(),
           .wanted = sequence.wanted};
 }
 
@@ -85,14 +87,15 @@ std::vector<int64_t> Leader::freed() {
 }
 
 std::string folder_identity(const std::string& folder) {
-  std::ifstream config(fs::path(folder) / "config.json", std::ios::binary);
-  if (!config) return "a folder without config.json";
-  std::ostringstream text;
-  text << config.rdbuf();
+  const auto config = io::read_text_file(fs::path(folder) / "config.json", io::kMaxConfigBytes);
+  if (!config.ok()) return "a folder without config.json";
   uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : text.str()) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  for (const char c : *config) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
   int64_t files = 0, bytes = 0;
   std::error_code error;
+  if (io::is_gguf(folder))
+    return fmt::format("config.json {:016x} of a GGUF file with {} bytes", hash,
+                       fs::file_size(folder, error));
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() != ".safetensors") continue;
     ++files;

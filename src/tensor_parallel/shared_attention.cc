@@ -38,6 +38,49 @@ class PaddedHeads : public ops::ForwardingBackend {
   const HeadsHere heads_;
 };
 
+// The mean squares of q and k over the whole width of the model, of which each process has some
+// heads. A key head that several processes have counts in the one with its first query head.
+class SharedMeans {
+ public:
+  SharedMeans(parallel::Communicator& communicator, const ops::AttentionShape& whole,
+              const Share& heads, const Share& kv)
+      : communicator_(communicator), whole_(whole) {
+    const int64_t group = whole.num_attention_heads / whole.num_key_value_heads;
+    first_k_ = ((heads.first + group - 1) / group - kv.first) * whole.head_dim;
+    end_k_ = ((heads.end() + group - 1) / group - kv.first) * whole.head_dim;
+  }
+
+  std::vector<double> operator()(ConstMatrixView q, ConstMatrixView k) const {
+    std::vector<float> sums;
+    for (int64_t i = 0; i < q.rows; ++i) sums.push_back(squares(q.row(i), 0, q.columns));
+    for (int64_t i = 0; i < k.rows; ++i) sums.push_back(squares(k.row(i), first_k_, end_k_));
+    communicator_.sum(sums, parallel::Wire::kFp32);
+    std::vector<double> means(sums.begin(), sums.end());
+    for (size_t i = 0; i < means.size(); ++i) {
+      const bool query = i < static_cast<size_t>(q.rows);
+      const int64_t count = query ? whole_.num_attention_heads : whole_.num_key_value_heads;
+      means[i] /= static_cast<double>(count * whole_.head_dim);
+    }
+    return means;
+  }
+
+ private:
+  static float squares(const float* row, int64_t first, int64_t end) {
+    double sum = 0.0;
+    for (int64_t j = first; j < end; ++j) sum += double{row[j]} * row[j];
+    return static_cast<float>(sum);
+  }
+
+  parallel::Communicator& communicator_;
+  const ops::AttentionShape whole_;
+  int64_t first_k_, end_k_;  // the columns of k that count here
+};
+
+std::vector<float> gains_of(const std::vector<float>& gains, const Share& columns) {
+  if (gains.empty()) return {};
+  return {gains.begin() + columns.first, gains.begin() + columns.end()};
+}
+
 class SharedAttention : public ops::Attention {
  public:
   SharedAttention(const ops::Backend& backend, parallel::Communicator& communicator,
@@ -55,6 +98,11 @@ class SharedAttention : public ops::Attention {
     part.k = some_outputs(weight.k, columns(kv));
     part.v = some_outputs(weight.v, columns(kv));
     part.o.w_t = copies.columns_of(weight.o.w_t, columns(heads));
+    if (weight.norms == ops::HeadNorms::kWholeWidth && !weight.q_norm.empty()) {
+      part.q_norm = gains_of(weight.q_norm, columns(heads));
+      part.k_norm = gains_of(weight.k_norm, columns(kv));
+      part.whole_width_means = SharedMeans(communicator, weight.shape, heads, kv);
+    }
     if (!communicator.is_first()) part.o.bias = {};  // process 0 alone adds the bias
     if (here.group == 0) {
       part_ = backend.make_attention(part);

@@ -14,17 +14,25 @@ namespace {
 ops::LinearWeight neurons_out(ops::LinearWeight weight, const Share& neurons) {
   ops::WeightView& last = weight.low_rank() ? weight.v_t : weight.w_t;
   last = rows_of(last, neurons);
+  if (!weight.bias.empty()) weight.bias = elements_of(weight.bias, neurons);
   return weight;
 }
 
 // Turns the summed strip z [M, r] of down into y. It multiplies by V, or by the map from the pivots
-// to the other outputs.
+// to the other outputs, and adds the bias.
 class StripToOutput {
  public:
   StripToOutput(const ops::Backend& backend, const ops::LinearWeight& down)
       : index_(down.out.index) {
     if (!index_.empty()) others_ = ops::non_pivots(down.out);
-    last_ = backend.make_linear({.w_t = index_.empty() ? down.v_t : down.out.map_t});
+    if (index_.empty()) {
+      last_ = backend.make_linear({.w_t = down.v_t, .bias = down.bias});
+      return;
+    }
+    last_ = backend.make_linear({.w_t = down.out.map_t});
+    if (down.bias.empty()) return;
+    bias_.resize(static_cast<size_t>(down.bias.size()));
+    to_floats(down.bias, 0, down.bias.size(), bias_.data());
   }
   void apply(ConstMatrixView z, MutableMatrixView y) const {
     if (index_.empty()) return last_->apply(z, y);
@@ -33,11 +41,13 @@ class StripToOutput {
     for (int64_t i = 0; i < z.rows; ++i) {
       for (size_t j = 0; j < index_.size(); ++j) y.row(i)[index_[j]] = z.row(i)[j];
       for (size_t j = 0; j < others_.size(); ++j) y.row(i)[others_[j]] = rest.row(i)[j];
+      for (size_t j = 0; j < bias_.size(); ++j) y.row(i)[j] += bias_[j];
     }
   }
 
  private:
   std::vector<int32_t> index_, others_;  // both empty if down has no pivots
+  std::vector<float> bias_;              // of an output with pivots, or empty
   std::unique_ptr<ops::Linear> last_;
 };
 
@@ -51,13 +61,15 @@ class SummedMlp : public ops::Mlp {
     const Share neurons = neurons_of(weight, communicator.process(), communicator.processes());
     const bool strip = layout == MlpLayout::kSumStrip;
     if (strip) to_output_ = std::make_unique<StripToOutput>(backend, weight.down);
+    NMM_CHECK(neurons.count > 0 || !communicator.is_first());
     if (neurons.count == 0) return;
     ColumnCopies copies;
     ops::MlpWeight part = {neurons_out(weight.gate, neurons), neurons_out(weight.up, neurons),
-                           weight.down, weight.in};
+                           weight.down, weight.in, weight.activation};
+    if (!communicator.is_first()) part.down.bias = {};  // process 0 alone adds the bias
     ops::WeightView& first = part.down.low_rank() ? part.down.u_t : part.down.w_t;
     first = copies.columns_of(first, neurons);
-    if (strip) part.down = {.w_t = first};
+    if (strip) part.down = {.w_t = first};  // to_output_ adds the bias
     part_ = backend.make_mlp(part);
   }
 
@@ -93,6 +105,7 @@ class GatheredMlp : public ops::Mlp {
       : communicator_(communicator),
         wire_(wire),
         down_rank_(weight.down.rank()),
+        activation_(weight.activation),
         strips_(backend, communicator, wire, weight) {
     if (down_rank_ > 0) to_output_ = std::make_unique<StripToOutput>(backend, weight.down);
     const Share neurons = neurons_of(weight, communicator.process(), communicator.processes());
@@ -100,10 +113,15 @@ class GatheredMlp : public ops::Mlp {
     if (neurons_ == 0) return;
     ColumnCopies copies;
     const auto& down = weight.down.low_rank() ? weight.down.u_t : weight.down.w_t;
-    const ops::LinearWeight down_part = {.w_t = copies.columns_of(down, neurons)};
+    ops::LinearWeight down_part = {.w_t = copies.columns_of(down, neurons)};
+    // Without a strip of down, process 0 alone adds its bias.
+    if (down_rank_ == 0 && communicator.is_first()) down_part.bias = weight.down.bias;
     if (!weight.in.empty()) {
-      fused_ = backend.make_mlp(
-          {neurons_out(weight.gate, neurons), neurons_out(weight.up, neurons), down_part});
+      fused_ = backend.make_mlp({neurons_out(weight.gate, neurons),
+                                 neurons_out(weight.up, neurons),
+                                 down_part,
+                                 {},
+                                 activation_});
       return;
     }
     gate_ = backend.make_linear(behind_strip(neurons_out(weight.gate, neurons)));
@@ -148,7 +166,10 @@ class GatheredMlp : public ops::Mlp {
     parallel_ranges(x.rows * neurons_, [&](int64_t first, int64_t end) {
       for (int64_t i = first; i < end; ++i) {
         const float value = gate.data()[i];
-        gate.data()[i] = value / (1.0f + std::exp(-value)) * up.data()[i];
+        const float active = activation_ == Activation::kSilu
+                                 ? value / (1.0f + std::exp(-value))
+                                 : static_cast<float>(activate(activation_, value));
+        gate.data()[i] = active * up.data()[i];
       }
     });
     down_->apply(gate.view(), z);
@@ -157,6 +178,7 @@ class GatheredMlp : public ops::Mlp {
   parallel::Communicator& communicator_;
   const parallel::Wire wire_;
   const int64_t down_rank_;
+  const Activation activation_;
   const GatheredStrips strips_;
   int64_t neurons_ = 0;              // the neurons of this process
   std::unique_ptr<ops::Mlp> fused_;  // used if gate and up read the same strip

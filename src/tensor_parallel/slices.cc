@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/coded_values.h"
 #include "base/result.h"
 #include "ops/low_bit.h"
 
@@ -10,6 +11,34 @@ namespace neuronmm::tensor_parallel {
 namespace {
 
 int64_t groups_before(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
+
+// Some columns of coded values, which must outlive them. Nothing is copied.
+class CodedColumns : public CodedValues {
+ public:
+  CodedColumns(const CodedValues& all, const Share& columns) : all_(all), columns_(columns) {}
+
+  CodeKind kind() const override { return all_.kind(); }
+  int64_t rows() const override { return all_.rows(); }
+  int64_t columns() const override { return columns_.count; }
+  int64_t groups() const override { return all_.groups(); }
+  std::span<const int32_t> group_of_column() const override {
+    return all_.group_of_column().subspan(static_cast<size_t>(columns_.first),
+                                          static_cast<size_t>(columns_.count));
+  }
+  int64_t stored_bytes() const override {
+    return all_.stored_bytes() * columns_.count / all_.columns();
+  }
+  void codes(int64_t row, int64_t first, int64_t count, uint8_t* out) const override {
+    all_.codes(row, columns_.first + first, count, out);
+  }
+  void grid(int64_t row, float* scales, float* zeros) const override {
+    all_.grid(row, scales, zeros);
+  }
+
+ private:
+  const CodedValues& all_;
+  Share columns_;
+};
 
 }  // namespace
 
@@ -19,6 +48,20 @@ Share share_in_units(int64_t count, int64_t unit, int process, int processes) {
   return {first, std::min(count, units.end() * unit) - first};
 }
 
+namespace {
+
+// Returns rows of a matrix that is not rounded. Rows in a foreign format may change places within
+// attention heads, and a share of them is whole heads.
+TensorView matrix_rows(const TensorView& matrix, const Share& rows) {
+  const Shape before = {rows.first, matrix.columns()};
+  const int64_t bytes = matrix.foreign != nullptr
+                            ? matrix.foreign->size_bytes(before)
+                            : rows.first * matrix.columns() * dtype_size_bytes(matrix.dtype);
+  return {matrix.dtype, {rows.count, matrix.columns()}, matrix.data + bytes, matrix.foreign};
+}
+
+}  // namespace
+
 TensorView elements_of(const TensorView& vector, const Share& elements) {
   return {vector.dtype,
           {elements.count},
@@ -26,17 +69,12 @@ TensorView elements_of(const TensorView& vector, const Share& elements) {
 }
 
 ops::WeightView rows_of(const ops::WeightView& weight, const Share& rows) {
-  const auto part = [&](const TensorView& matrix, int64_t columns) {
-    return TensorView{matrix.dtype,
-                      {rows.count, matrix.columns()},
-                      matrix.data + rows.first * columns * dtype_size_bytes(matrix.dtype)};
-  };
-  if (!weight.quantized()) return {part(weight, weight.columns())};
+  if (!weight.quantized()) return {matrix_rows(weight, rows)};
   return {weight.format,
           {rows.count, weight.columns()},
           weight.data + rows.first * ops::stored_row_bytes(weight.format, weight.columns()),
-          part(weight.scales, weight.scales.columns()),
-          weight.groups.empty() ? TensorView{} : part(weight.groups, weight.groups.columns())};
+          matrix_rows(weight.scales, rows),
+          weight.groups.empty() ? TensorView{} : matrix_rows(weight.groups, rows)};
 }
 
 ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns) {
@@ -57,8 +95,31 @@ TensorView ColumnCopies::copy(const TensorView& matrix, int64_t row_bytes, int64
   return {matrix.dtype, {rows, columns}, storage.data()};
 }
 
+// Blocks of a foreign format cannot be cut, so their columns are copied in the format in which a
+// backend packs them.
+ops::WeightView ColumnCopies::foreign_columns(const TensorView& matrix, const Share& columns) {
+  const LowBitFormat format = matrix.foreign->packed_format();
+  const DType dtype = format.bits == 16 ? DType::kBF16 : DType::kF32;
+  auto& storage = storage_.emplace_back();
+  std::vector<float> row(static_cast<size_t>(columns.count));
+  for (int64_t i = 0; i < matrix.rows(); ++i) {
+    to_floats(matrix, i * matrix.columns() + columns.first, columns.count, row.data());
+    append_rounded(dtype, row.data(), columns.count, storage);
+  }
+  const TensorView copied = {dtype, {matrix.rows(), columns.count}, storage.data()};
+  if (format.bits >= 16) return {copied};
+  const ops::WeightView rounded = rounded_.emplace_back(ops::quantize(copied, format)).view();
+  storage_.pop_back();
+  return rounded;
+}
+
 // Codes of 6 bits have two parts per row: the low bits of all columns, then their high bits.
 ops::WeightView ColumnCopies::columns_of(const ops::WeightView& weight, const Share& columns) {
+  if (const CodedValues* const all = coded_values(weight); all != nullptr) {
+    const auto& part = coded_.emplace_back(std::make_unique<CodedColumns>(*all, columns));
+    return {part->view(all->first_row(weight), weight.rows())};
+  }
+  if (weight.foreign != nullptr) return foreign_columns(weight, columns);
   const int64_t width = weight.columns();
   const auto of_type = [&](const TensorView& matrix, int64_t group) {
     const int64_t size = dtype_size_bytes(matrix.dtype), first = columns.first / group;

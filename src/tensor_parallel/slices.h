@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <list>
+#include <memory>
 #include <vector>
 
+#include "base/coded_values.h"
+#include "ops/quantize.h"
 #include "ops/weights.h"
 #include "parallel/communicator.h"
 
@@ -34,8 +37,11 @@ class ColumnCopies {
  private:
   TensorView copy(const TensorView& matrix, int64_t row_bytes, int64_t first_byte, int64_t bytes,
                   int64_t columns);
+  ops::WeightView foreign_columns(const TensorView& matrix, const Share& columns);
 
   std::list<std::vector<std::byte>> storage_;
+  std::list<ops::QuantizedWeight> rounded_;
+  std::list<std::unique_ptr<CodedValues>> coded_;
 };
 
 }  // namespace neuronmm::tensor_parallel

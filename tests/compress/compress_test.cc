@@ -14,7 +14,11 @@
 namespace neuronmm::compress {
 namespace {
 
-class Compress : public CompressTest {};
+class Compress : public CompressTest {
+ protected:
+  // Compresses tensors_ after its MLPs were made of low rank.
+  void expect_reproduced();
+};
 
 DoubleMatrix tensor_of(const io::Checkpoint& checkpoint, const std::string& name) {
   return to_double_matrix(checkpoint.tensors().at(name));
@@ -93,10 +97,22 @@ TEST_F(Compress, EnergyLostIsTheMeasuredOutputError) {
   }
 }
 
-TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
+TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) { expect_reproduced(); }
+
+TEST_F(Compress, AModelOfLowRankWeightsOfAnotherFamilyIsReproduced) {
+  for (const auto architecture : {io::Architecture::kGemma2, io::Architecture::kOlmo2}) {
+    SCOPED_TRACE(io::architecture_name(architecture));
+    use_family(architecture);
+    expect_reproduced();
+  }
+  use_family(io::Architecture::kLlama, true);
+  expect_reproduced();
+}
+
+void Compress::expect_reproduced() {
   std::mt19937_64 random(8);
   for (auto& [name, tensor] : tensors_) {
-    if (name.find(".mlp.") == std::string::npos) continue;
+    if (name.find(".mlp.") == std::string::npos || tensor.shape.size() == 1) continue;
     const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
     const DoubleMatrix product = multiply(random_matrix(rows, kRank, random), Transpose::kNo,
                                           random_matrix(kRank, columns, random), Transpose::kNo);

@@ -2,6 +2,7 @@
 // The fixture of tests of whole compressions: tiny random models, which are compressed on the
 // reference backend.
 
+#include <cmath>
 #include <fstream>
 #include <random>
 #include <stdexcept>
@@ -58,10 +59,28 @@ class CompressTest : public testing::Test {
   }
 
   void write_model(model::ModelFolder& folder, const model::TestTensors& tensors) const {
-    folder.write_tensors(tensors);
+    folder.write_tensors(model::stored_tensors(config_, tensors));
     folder.write_text("config.json", model::config_json(config_));
     folder.write_text("tokenizer.json", text::small_tokenizer().dump());
     folder.write_text("generation_config.json", "{\"eos_token_id\": 1}");
+  }
+  // Replaces the model by a random one of another family.
+  void use_family(io::Architecture architecture, bool biases = false) {
+    const io::ModelConfig sizes = small_config();
+    config_ = model::tiny_config(architecture);
+    config_.hidden_size = sizes.hidden_size;
+    config_.intermediate_size = sizes.intermediate_size;
+    config_.num_hidden_layers = sizes.num_hidden_layers;
+    config_.head_dim = sizes.head_dim;
+    config_.vocab_size = sizes.vocab_size;
+    if (architecture == io::Architecture::kGemma2) {
+      config_.layers = {{.window = 3}, {}, {.window = 3}};
+      config_.embedding_scale = std::sqrt(32.0);
+    } else {
+      config_.fill_layers({});
+    }
+    config_.attention_bias = config_.attention_output_bias = config_.mlp_bias = biases;
+    tensors_ = model::random_tensors(config_, 20261130);
   }
   fs::path path(const std::string& name) const { return outputs_.path() / name; }
   // Returns a request with rank kRank, because K·N/(K + N)·0.75 = 16 for both shapes of this model.

@@ -28,6 +28,10 @@ class Shaped : public CompressTest {
     if (!config.ok()) throw std::runtime_error(config.error().message);
     return std::move(config).value();
   }
+  // Compresses tensors_ to forms that can hold it, after its MLPs were made of low rank.
+  void expect_reproduced();
+  // Compresses tensors_ to half of the neurons, after down was made to read no others.
+  void expect_no_cost_of_unread_neurons();
   // Counts the parameters of the MLPs in the folder itself. Indices of pivots, scales and groups
   // are not parameters.
   int64_t counted(const std::string& out) const {
@@ -151,7 +155,23 @@ TEST_F(Shaped, EveryFormAndDtypeKeepsTheRequestedShareAndRuns) {
 
 // A form that can hold the model loses nothing. The weights of this model need only half of the
 // inputs and outputs.
-TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
+TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) { expect_reproduced(); }
+
+// Biases, norms of outputs, offsets of gains and other activations must not be lost.
+TEST_F(Shaped, AModelOfAnotherFamilyThatFitsItsFormIsReproduced) {
+  for (const auto architecture :
+       {io::Architecture::kGemma2, io::Architecture::kOlmo2, io::Architecture::kGranite}) {
+    SCOPED_TRACE(io::architecture_name(architecture));
+    use_family(architecture);
+    expect_reproduced();
+    fs::remove_all(path("narrow"));
+    fs::remove_all(path("pivoted"));
+  }
+  use_family(io::Architecture::kLlama, true);
+  expect_reproduced();
+}
+
+void Shaped::expect_reproduced() {
   std::mt19937_64 random(20261125);
   std::normal_distribution<float> normal(0.0f, 0.08f);
   const auto product = [&](int64_t rows, int64_t columns, int64_t rank) {
@@ -222,7 +242,14 @@ TEST_F(Shaped, PredictedSizesOfFormUvAreRecorded) {
   EXPECT_TRUE(std::isfinite(divergence(path("uv"))));
 }
 
-TEST_F(Shaped, NeuronsThatDownDoesNotReadCostNothing) {
+TEST_F(Shaped, NeuronsThatDownDoesNotReadCostNothing) { expect_no_cost_of_unread_neurons(); }
+
+TEST_F(Shaped, NeuronsThatDownDoesNotReadTakeTheirBiasesAlong) {
+  use_family(io::Architecture::kLlama, true);
+  expect_no_cost_of_unread_neurons();
+}
+
+void Shaped::expect_no_cost_of_unread_neurons() {
   for (int64_t layer = 0; layer < kLayers; ++layer) {
     auto& values = tensors_.at(mlp_name(layer, MlpMatrix::kDown, "_proj")).values;
     for (size_t i = 0; i < values.size(); i += 2) values[i] = 0.0f;  // columns 0, 2, 4, ...

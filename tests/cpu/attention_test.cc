@@ -165,6 +165,19 @@ TEST_P(Attention, HeadShapesWindowsAndPieces) {
   }
 }
 
+// The scale and the cap are no larger than 1 / sqrt(head_dim) and the largest scores, so that the
+// tolerance holds.
+TEST_P(Attention, ScalesAndCapsOfScores) {
+  for (const int64_t window : {0, 33}) {
+    for (const double scale : {0.0, 0.11}) {
+      for (const double cap : {0.0, 0.8, 5.0}) {
+        if (scale == 0.0 && cap == 0.0) continue;
+        expect_right({6, 2, 40, window, scale, cap}, 140, {1, 9, 140});
+      }
+    }
+  }
+}
+
 TEST_P(Attention, EveryLength) {
   for (int64_t tokens = 1; tokens <= 40; ++tokens) {
     expect_right({2, 1, 8, 0}, tokens, {tokens});

@@ -1,7 +1,8 @@
-// This test compares norms, rotary embeddings, sums and silu with fp64.
+// This test compares norms, rotary embeddings, sums, activations and caps with fp64.
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <random>
 
 #include "cpu/error_bounds.h"
@@ -111,6 +112,58 @@ TEST_P(Elementwise, SiluOverItsWholeRange) {
     const double z = gate[i], expected = z / (1 + std::exp(-z));
     ASSERT_NEAR(up[i], expected, 6 * kUnit * std::abs(expected)) << "silu(" << z << ")";
   }
+}
+
+// An error of t = 2 u(z) of 4 roundings changes e^-t by 4 |t| roundings.
+TEST_P(Elementwise, GeluOverItsWholeRange) {
+  std::vector<float> gate;
+  for (float z = -5.5f; z <= 100.0f; z += 0.0037f) gate.push_back(z);
+  std::vector<float> up(gate.size(), 1.0f);
+  current_kernels().gelu_multiply(gate.data(), up.data(), std::ssize(gate));
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double z = gate[i], u = std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z);
+    const double expected = z / (1 + std::exp(-2 * u));
+    const double roundings = 6 + (u < 0 ? -8 * u : 0.0);
+    ASSERT_NEAR(up[i], expected, roundings * kUnit * std::abs(expected)) << "gelu(" << z << ")";
+    ASSERT_NEAR(expected, z / 2 * (1 + std::tanh(u)), 1e-13 * (1 + z));
+  }
+}
+
+TEST_P(Elementwise, GeluHandlesExtremeInputs) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> gate = {-200.0f, -1e30f, 0.0f, 1e30f, infinity, std::nanf("")};
+  std::vector<float> up(gate.size(), 1.0f);
+  current_kernels().gelu_multiply(gate.data(), up.data(), std::ssize(gate));
+  EXPECT_NEAR(up[0], 0.0f, 1e-35f);
+  EXPECT_NEAR(up[1], 0.0f, 1e-7f);
+  EXPECT_EQ(up[2], 0.0f);
+  EXPECT_EQ(up[3], 1e30f);
+  EXPECT_EQ(up[4], infinity);
+  EXPECT_TRUE(std::isnan(up[5]));
+}
+
+// The rational function has an error of 5 roundings; the division and the multiplication by the cap
+// have one each, and 1 / cap has another one.
+TEST_P(Elementwise, CapsSoftlyAndScales) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values = {0.0f, infinity, -infinity};
+  for (float z = -70.0f; z <= 70.0f; z += 0.0037f) values.push_back(z);
+  for (const int64_t columns : {std::ssize(values), int64_t{3}}) {
+    Matrix y(1, columns), scaled(1, columns);
+    std::copy_n(values.data(), columns, y.data());
+    std::copy_n(values.data(), columns, scaled.data());
+    backend_->soft_cap(7.0f, y.view());
+    backend_->scale(0.3f, scaled.view());
+    for (int64_t i = 0; i < columns; ++i) {
+      const double z = values[static_cast<size_t>(i)], expected = 7 * std::tanh(z / 7);
+      ASSERT_NEAR(y.row(0)[i], expected, 8 * kUnit * std::abs(expected)) << z;
+      ASSERT_EQ(scaled.row(0)[i], values[static_cast<size_t>(i)] * 0.3f);
+    }
+  }
+  Matrix nan(1, 1);
+  nan.data()[0] = std::nanf("");
+  backend_->soft_cap(7.0f, nan.view());
+  EXPECT_TRUE(std::isnan(nan.data()[0]));
 }
 
 TEST_P(Elementwise, SiluHandlesExtremeInputs) {

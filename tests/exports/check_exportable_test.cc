@@ -21,8 +21,8 @@ io::ModelConfig good(Architecture architecture) {
   io::ModelConfig config = model::tiny_config(architecture);
   config.head_dim = config.hidden_size / config.num_attention_heads;
   config.dtype = DType::kBF16;
-  config.rope_scaling = {};
-  config.sliding_window = 0;
+  config.ropes[0].scaling = {};
+  config.layers.clear();
   config.attention_bias = architecture == Architecture::kQwen2;
   config.compression = model::tiny_record("uv", {{4, 4, 4}, {4, 4, 4}});
   return config;
@@ -61,7 +61,7 @@ TEST(CheckExportable, RefusesModelsThatAreNotCompressedOrNotInBf16) {
 
 TEST(CheckExportable, RefusesFeaturesThatATargetWouldIgnore) {
   io::ModelConfig window = good(Architecture::kMistral);
-  window.sliding_window = 8;
+  window.fill_layers({.window = 8});
   EXPECT_EQ(refusal(window, Target::kNxdi), "");
   EXPECT_THAT(refusal(window, Target::kVllmNeuron), HasSubstr("no sliding window; nxdi has"));
 
@@ -81,13 +81,13 @@ TEST(CheckExportable, RefusesFeaturesThatATargetWouldIgnore) {
   for (const auto architecture :
        {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen3}) {
     io::ModelConfig scaled = good(architecture);
-    scaled.rope_scaling = io::Llama3RopeScaling{};
+    scaled.ropes[0].scaling = io::Llama3RopeScaling{};
     const bool llama = architecture != Architecture::kQwen3;
     for (const Target target : {Target::kVllmNeuron, Target::kNxdi}) {
       EXPECT_EQ(refusal(scaled, target).empty(), llama);
-      scaled.rope_scaling = io::YarnRopeScaling{};
+      scaled.ropes[0].scaling = io::YarnRopeScaling{};
       EXPECT_THAT(refusal(scaled, target), HasSubstr("RoPE scaling \"yarn\""));
-      scaled.rope_scaling = io::Llama3RopeScaling{};
+      scaled.ropes[0].scaling = io::Llama3RopeScaling{};
     }
   }
 }

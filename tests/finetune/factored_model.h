@@ -101,7 +101,7 @@ inline CompressedModel compressed_model(const io::ModelConfig& config, const std
 // Writes the tensors and the config of a model to `folder`.
 inline void write_model(const model::ModelFolder& folder, const io::ModelConfig& config,
                         const CompressedModel& formed) {
-  folder.write_tensors(formed.tensors);
+  folder.write_tensors(model::stored_tensors(config, formed.tensors));
   const auto text =
       io::with_compression_record(model::config_json(config), formed.record, "config.json");
   if (!text.ok()) throw std::runtime_error(text.error().message);
@@ -110,7 +110,7 @@ inline void write_model(const model::ModelFolder& folder, const io::ModelConfig&
 
 inline void write_model(const model::ModelFolder& folder, const io::ModelConfig& config,
                         const model::TestTensors& tensors) {
-  folder.write_tensors(tensors);
+  folder.write_tensors(model::stored_tensors(config, tensors));
   folder.write_text("config.json", model::config_json(config));
 }
 

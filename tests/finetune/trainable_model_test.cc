@@ -71,7 +71,8 @@ class Forward : public testing::Test {
 
 TEST_F(Forward, EveryArchitectureAgreesWithTheReference) {
   for (const Architecture architecture :
-       {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2, Architecture::kQwen3}) {
+       {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2, Architecture::kQwen3,
+        Architecture::kOlmo2, Architecture::kGemma2, Architecture::kGranite}) {
     for (const bool tied : {false, true}) {
       SCOPED_TRACE(fmt::format("{} tied {}", io::architecture_name(architecture), tied));
       io::ModelConfig config = model::tiny_config(architecture);
@@ -88,6 +89,24 @@ TEST_F(Forward, EveryFormAgreesWithTheReference) {
     SCOPED_TRACE(form);
     write_model(folder_, config, compressed_model(config, form, 17));
     expect_same_as_model(model::random_tokens(17, config.vocab_size, 7));
+  }
+}
+
+TEST_F(Forward, AddsAllBiases) {
+  io::ModelConfig config = model::tiny_config(Architecture::kLlama);
+  config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+  write_model(folder_, config, factored_tensors(config, 12));
+  expect_same_as_model(model::random_tokens(17, config.vocab_size, 5));
+}
+
+TEST_F(Forward, TurnsLongTextsByTheListForThem) {
+  io::ModelConfig config = model::tiny_longrope_config();
+  auto& longrope = std::get<io::LongRopeScaling>(config.ropes[0].scaling);
+  longrope.long_factor = {2.0, 6.0, 20.0};
+  longrope.original_max_position_embeddings = 9;
+  write_model(folder_, config, factored_tensors(config, 13));
+  for (const int64_t tokens : {9, 17, 5}) {
+    expect_same_as_model(model::random_tokens(tokens, config.vocab_size, 6));
   }
 }
 
@@ -224,6 +243,23 @@ TEST_F(Gradients, AgreeWithFiniteDifferences) {
       EXPECT_NEAR(loss, model.loss_sum(pointers(examples_)), 1e-9 * loss);
       for (const std::string& name : trained(model)) expect_finite_differences(model, name);
     }
+  }
+}
+
+// Norms of outputs, caps, GELU, a scaled residual stream and a norm over the whole width.
+TEST_F(Gradients, OfOtherArchitecturesAgreeWithFiniteDifferences) {
+  for (const Architecture architecture :
+       {Architecture::kGemma2, Architecture::kOlmo2, Architecture::kGranite}) {
+    SCOPED_TRACE(io::architecture_name(architecture));
+    const io::ModelConfig config = model::tiny_config(architecture);
+    write_model(folder_, config, factored_tensors(config, 29));
+    options_.teacher = fs::path();
+    TrainableModel model = load_or_throw(options_);
+    model.begin_phase(Part::kBoth, recipe_, 1);
+    perturb(model, 2);
+    const double loss = accumulate(model);
+    EXPECT_NEAR(loss, model.loss_sum(pointers(examples_)), 1e-9 * loss);
+    for (const std::string& name : trained(model)) expect_finite_differences(model, name);
   }
 }
 

@@ -84,21 +84,21 @@ TEST_F(Import, KeysBecomeTheConfig) {
   model.builder.tensor("output.weight", {kHidden, kVocab}, std::vector<float>(kHidden * kVocab));
   ASSERT_TRUE(import(model.builder, DType::kBF16).ok());
   EXPECT_EQ(config().architecture, io::Architecture::kMistral);
-  EXPECT_EQ(config().sliding_window, 16);
-  EXPECT_EQ(config().rope_theta, 500000.0);
+  EXPECT_EQ(config().layers[0].window, 16);
+  EXPECT_EQ(config().ropes[0].theta, 500000.0);
   EXPECT_FALSE(config().tie_word_embeddings);
   EXPECT_EQ(config().dtype, DType::kBF16);
 
   SmallModel linear;
   linear.builder.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0f);
   ASSERT_TRUE(import(linear.builder).ok());
-  EXPECT_EQ(std::get<io::LinearRopeScaling>(config().rope_scaling).factor, 4.0);
+  EXPECT_EQ(std::get<io::LinearRopeScaling>(config().ropes[0].scaling).factor, 4.0);
 
   SmallModel llama3;
   llama3.builder.tensor("rope_freqs.weight", {kHeadDim / 2}, {1.0f, 8.0f});
   llama3.builder.f32("llama.rope.freq_base", 1e9f);
   ASSERT_TRUE(import(llama3.builder).ok());
-  EXPECT_EQ(std::get<io::Llama3RopeScaling>(config().rope_scaling).factor, 8.0);
+  EXPECT_EQ(std::get<io::Llama3RopeScaling>(config().ropes[0].scaling).factor, 8.0);
 }
 
 TEST_F(Import, AHeadThatIsTheTableIsTied) {
@@ -133,7 +133,7 @@ TEST_F(Import, YarnUsesTheParametersOfTheFileOrTheDefaults) {
   given.builder.f32("llama.rope.scaling.yarn_beta_fast", 16.0f);
   given.builder.f32("llama.rope.scaling.yarn_beta_slow", 2.0f);
   ASSERT_TRUE(import(given.builder).ok());
-  const auto scaling = std::get<io::YarnRopeScaling>(config().rope_scaling);
+  const auto scaling = std::get<io::YarnRopeScaling>(config().ropes[0].scaling);
   EXPECT_EQ(scaling.factor, 4.0);
   EXPECT_EQ(scaling.original_max_position_embeddings, 512);
   EXPECT_EQ(scaling.beta_fast, 16.0);
@@ -145,7 +145,7 @@ TEST_F(Import, YarnUsesTheParametersOfTheFileOrTheDefaults) {
   const int64_t context = config().max_position_embeddings;
   defaults.builder.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 2.0f);
   ASSERT_TRUE(import(defaults.builder).ok());
-  const auto other = std::get<io::YarnRopeScaling>(config().rope_scaling);
+  const auto other = std::get<io::YarnRopeScaling>(config().ropes[0].scaling);
   EXPECT_EQ(other.original_max_position_embeddings, static_cast<double>(context));
   EXPECT_EQ(other.beta_fast, 32.0);
   EXPECT_EQ(other.beta_slow, 1.0);

@@ -99,7 +99,7 @@ TEST_F(MistakenFiles, AFolderIsRecognizedByWhatItHolds) {
       {folder_with("tokenizer", {"tokenizer.json", "tokenizer_config.json"}),
        "a tokenizer without a model"},
       {folder_with("mistral", {"consolidated.safetensors", "tekken.json"}), "Mistral's own layout"},
-      {folder_with("gguf", {"a.gguf"}), "neuronmm import"},
+      {folder_with("gguf", {"a.gguf"}), "there is a.gguf in it; name the file: "},
       {folder_with("shards", {"model-00001-of-00002.safetensors"}), "index.json is missing"}};
   for (const auto& [folder, words] : cases) {
     EXPECT_TRUE(fails_with(open_model(folder), {folder.string(), "config.json", words}));

@@ -27,12 +27,13 @@ TEST(ModelConfig, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(parsed(R"({"num_key_value_heads":null})").num_key_value_heads, 4);
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
-  EXPECT_EQ(config.rope_theta, 10000.0);
+  EXPECT_EQ(config.ropes[0].theta, 10000.0);
   EXPECT_EQ(config.initializer_range, 0.02);
-  EXPECT_EQ(config.sliding_window, 0);
+  EXPECT_EQ(config.layers[0].window, 0);
   EXPECT_FALSE(config.tie_word_embeddings);
-  EXPECT_FALSE(config.attention_bias || config.attention_output_bias || config.qk_norm);
-  EXPECT_EQ(rope_type(config.rope_scaling), "default");
+  EXPECT_FALSE(config.attention_bias || config.attention_output_bias);
+  EXPECT_EQ(config.qk_norm, QkNorm::kNone);
+  EXPECT_EQ(rope_type(config.ropes[0].scaling), "default");
   EXPECT_FALSE(config.compression || config.bos_token_id);
   EXPECT_TRUE(config.eos_token_ids.empty());
   EXPECT_EQ(config.dtype, DType::kBF16);
@@ -64,12 +65,13 @@ TEST(ModelConfig, BiasAndNormSwitchesFollowTheArchitecture) {
   const ModelConfig llama = parsed(R"({"attention_bias":true})");
   EXPECT_TRUE(llama.attention_bias && llama.attention_output_bias);
   const ModelConfig qwen2 = parsed("{}", "Qwen2ForCausalLM");
-  EXPECT_TRUE(qwen2.attention_bias && !qwen2.attention_output_bias && !qwen2.qk_norm);
+  EXPECT_TRUE(qwen2.attention_bias && !qwen2.attention_output_bias &&
+              qwen2.qk_norm == QkNorm::kNone);
   const ModelConfig qwen3 = parsed("{}", "Qwen3ForCausalLM");
-  EXPECT_TRUE(!qwen3.attention_bias && qwen3.qk_norm);
+  EXPECT_TRUE(!qwen3.attention_bias && qwen3.qk_norm == QkNorm::kPerHead);
   EXPECT_EQ(qwen3.head_dim, 128);
   EXPECT_EQ(parsed(R"({"head_dim":32})", "Qwen3ForCausalLM").head_dim, 32);
-  EXPECT_TRUE(fails_with(parse(R"({"mlp_bias":true})"), {"mlp_bias", "not supported"}));
+  EXPECT_TRUE(parsed(R"({"mlp_bias":true})").mlp_bias);
 }
 
 TEST(ModelConfig, MissingAndWronglyTypedFieldsAreNamed) {
@@ -104,22 +106,23 @@ TEST(ModelConfig, SizesMustFitEachOther) {
 }
 
 TEST(ModelConfig, SlidingWindowsFollowTheArchitecture) {
-  EXPECT_EQ(parsed(R"({"sliding_window":4096})", "MistralForCausalLM").sliding_window, 4096);
-  EXPECT_EQ(parsed("{}", "MistralForCausalLM").sliding_window, 0);
-  EXPECT_EQ(parsed(R"({"sliding_window":4096})").sliding_window, 0) << "Llama has none";
-  EXPECT_EQ(parsed(R"({"sliding_window":8})", "Qwen2ForCausalLM").sliding_window, 0);
+  EXPECT_EQ(parsed(R"({"sliding_window":4096})", "MistralForCausalLM").layers[0].window, 4096);
+  EXPECT_EQ(parsed("{}", "MistralForCausalLM").layers[0].window, 0);
+  EXPECT_EQ(parsed(R"({"sliding_window":4096})").layers[0].window, 0) << "Llama has none";
+  EXPECT_EQ(parsed(R"({"sliding_window":8})", "Qwen2ForCausalLM").layers[0].window, 0);
   const auto qwen = [](const std::string& fields) {
     return parse(R"({"use_sliding_window":true,"sliding_window":8,)" + fields + "}",
                  "Qwen2ForCausalLM");
   };
-  EXPECT_EQ(qwen(R"("max_window_layers":0)")->sliding_window, 8);
+  EXPECT_EQ(qwen(R"("max_window_layers":0)")->layers[0].window, 8);
   // All layers attend to the full context.
-  EXPECT_EQ(qwen(R"("max_window_layers":2)")->sliding_window, 0);
-  EXPECT_EQ(qwen(R"("max_window_layers":28)")->sliding_window, 0);
-  EXPECT_TRUE(fails_with(qwen(R"("max_window_layers":1)"), {"sliding window", "1 of 2 layers"}));
-  EXPECT_EQ(qwen(R"("layer_types":["sliding_attention","sliding_attention"])")->sliding_window, 8);
-  EXPECT_TRUE(fails_with(qwen(R"("layer_types":["full_attention","sliding_attention"])"),
-                         {"1 of 2 layers"}));
+  EXPECT_EQ(qwen(R"("max_window_layers":2)")->layers[0].window, 0);
+  EXPECT_EQ(qwen(R"("max_window_layers":28)")->layers[0].window, 0);
+  const ModelConfig mixed = *qwen(R"("max_window_layers":1)");
+  EXPECT_TRUE(mixed.layers[0].window == 0 && mixed.layers[1].window == 8);
+  EXPECT_EQ(qwen(R"("layer_types":["sliding_attention","sliding_attention"])")->layers[0].window,
+            8);
+  EXPECT_EQ(qwen(R"("layer_types":["full_attention","sliding_attention"])")->layers[0].window, 0);
   EXPECT_TRUE(fails_with(qwen(R"("layer_types":["full_attention"])"), {"layer_types", "2"}));
   EXPECT_TRUE(fails_with(qwen(R"("layer_types":["chunked",1])"), {"layer_types", "chunked"}));
 }
@@ -133,7 +136,7 @@ TEST(ModelConfig, AnAbsentSlidingWindowIsTheDefaultOfTransformers) {
         nlohmann::json::parse(fields));  // The call of update() keeps a null, unlike merge_patch().
     const auto read = ModelConfig::parse(config.dump(), "config.json");
     EXPECT_TRUE(read.ok()) << read.error().message;
-    return read.ok() ? read->sliding_window : -1;
+    return read.ok() ? read->layers[0].window : -1;
   };
   const std::string longer = R"({"max_position_embeddings":4097,"max_window_layers":0)";
   for (const std::string name : {"MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
@@ -205,14 +208,14 @@ TEST(ModelConfig, HarmlessVariantsAreRead) {
        {R"("rope_scaling":{})", R"("rope_scaling":[])", R"("rope_parameters":{})",
         R"("hidden_act":"swish")", R"("hidden_act":null)", R"("tie_word_embeddings":null)",
         R"("attention_bias":null,"mlp_bias":null)", R"("hidden_size":64.0)",
-        R"("max_position_embeddings":1.28e2)", R"("unknown":{"__float__":"NaN"})",
+        R"("max_position_embeddings":1.28e2)", R"("comment":{"__float__":"NaN"})",
         R"("architectures":["LlamaModel"])", R"("architectures":[],"model_type":"llama")"}) {
     const auto read = parse("{" + fields + "}");
     ASSERT_TRUE(read.ok()) << fields << ": " << read.error().message;
     EXPECT_EQ(read->hidden_size, plain.hidden_size);
     EXPECT_EQ(read->max_position_embeddings, plain.max_position_embeddings);
     EXPECT_EQ(read->architecture, plain.architecture);
-    EXPECT_EQ(read->rope_scaling.index(), 0u) << fields;
+    EXPECT_EQ(read->ropes[0].scaling.index(), 0u) << fields;
     EXPECT_FALSE(read->tie_word_embeddings || read->attention_bias) << fields;
   }
   EXPECT_TRUE(fails_with(parse(R"({"hidden_act":"SiLU"})"), {"hidden_act", "SiLU"}));
@@ -225,7 +228,7 @@ TEST(ModelConfig, LoadReadsWhatPythonWrites) {
     put(folder / "config.json", config.substr(0, config.size() - 1) + "," + more + "}");
     return ModelConfig::load(folder / "config.json");
   };
-  EXPECT_TRUE(load(R"("unknown": NaN, "list": [Infinity, -Infinity])").ok());
+  EXPECT_TRUE(load(R"("comment": NaN, "notes": [Infinity, -Infinity])").ok());
   EXPECT_TRUE(load(R"("hidden_size": 64)").ok()) << "a repeated key with the same value";
   EXPECT_TRUE(fails_with(load(R"("hidden_size": 128)"), {"\"hidden_size\"", "64", "128"}));
   EXPECT_TRUE(fails_with(load(R"("rms_norm_eps": NaN)"), {"rms_norm_eps", "NaN"}));
@@ -240,12 +243,15 @@ TEST(ModelConfig, NamesOfTwoModelsAreAContradiction) {
 TEST(ModelConfig, WeightsOfOtherProgramsAreNamed) {
   EXPECT_TRUE(fails_with(parse(R"({"quantization":{"group_size":64,"bits":4}})"),
                          {"MLX in 4 bits", "mlx_lm.convert", "--dequantize"}));
-  for (const std::string method :
-       {"gptq", "awq", "compressed-tensors", "fp8", "bitsandbytes", "mxfp4"}) {
+  for (const std::string method : {"hqq", "exl2", "torchao", "bitsandbytes", "mxfp4"}) {
     EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{"quant_method":")" + method + R"("}})"),
                            {"quant_method", "\"" + method + "\"", "use the original model"}))
         << method;
   }
+  // foreign_weights.h decodes these.
+  const auto gptq = parse(R"({"quantization_config":{"quant_method":"gptq","bits":4}})");
+  ASSERT_TRUE(gptq.ok()) << gptq.error().message;
+  EXPECT_FALSE(gptq->quantization.has_value());
   EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{"load_in_8bit":true}})"),
                          {"bitsandbytes", "use the original model"}));
 }

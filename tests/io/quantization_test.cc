@@ -63,8 +63,8 @@ TEST(Quantization, WrongFieldsOfOlderFoldersAreNamed) {
   const std::string_view key = "config.json: \"quantization_config\"";
   EXPECT_TRUE(fails_with(older_config("4"), {key, "an object", "found 4"}));
   EXPECT_TRUE(fails_with(older_config("{}"), {key, "\"quant_method\"", "missing"}));
-  EXPECT_TRUE(fails_with(older_config(R"({"quant_method":"gptq","bits":4})"),
-                         {key, "\"quant_method\"", "neuronmm", "\"gptq\""}));
+  EXPECT_TRUE(fails_with(older_config(R"({"quant_method":"hqq","bits":4})"),
+                         {key, "\"quant_method\"", "neuronmm", "\"hqq\""}));
   EXPECT_TRUE(fails_with(older_config(R"({"quant_method":"neuronmm","group_size":128})"),
                          {key, "\"bits\"", "missing"}));
 }
@@ -79,7 +79,7 @@ TEST(Quantization, AForeignEntryNextToOursIsRefused) {
         "config.json");
   };
   EXPECT_TRUE(both("neuronmm")->quantization.has_value());
-  EXPECT_TRUE(fails_with(both("awq"), {"quant_method", "awq"}));
+  EXPECT_TRUE(fails_with(both("awq"), {"neuronmm_quantization", "quantization_config"}));
 }
 
 TEST(Quantization, ModulesMayBeExceptions) {

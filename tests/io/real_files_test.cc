@@ -152,15 +152,15 @@ TEST(RealFiles, PublishedConfigsAreRead) {
     EXPECT_EQ(config->head_dim, expected.head_dim);
     EXPECT_EQ(config->vocab_size, expected.vocab);
     EXPECT_EQ(config->max_position_embeddings, expected.positions);
-    EXPECT_EQ(config->rope_theta, expected.theta);
+    EXPECT_EQ(config->ropes[0].theta, expected.theta);
     EXPECT_EQ(config->rms_norm_eps, expected.eps);
-    const auto* const llama3 = std::get_if<Llama3RopeScaling>(&config->rope_scaling);
+    const auto* const llama3 = std::get_if<Llama3RopeScaling>(&config->ropes[0].scaling);
     EXPECT_EQ(llama3 != nullptr ? llama3->factor : 0.0, expected.rope_factor);
     EXPECT_EQ(config->tie_word_embeddings, expected.tied);
-    EXPECT_EQ(config->qk_norm, expected.architecture == kQwen3);
+    EXPECT_EQ(config->qk_norm == QkNorm::kPerHead, expected.architecture == kQwen3);
     EXPECT_EQ(config->eos_token_ids, expected.eos);
     EXPECT_EQ(config->dtype, expected.dtype);
-    EXPECT_EQ(config->sliding_window, 0);
+    EXPECT_EQ(config->layers[0].window, 0);
   }
 }
 
@@ -168,7 +168,7 @@ TEST(RealFiles, TinyConfigsAreRead) {
   NMM_TEST_DATA_OR_SKIP(folder, "oracles/hf-tiny");
   const auto mistral = ModelConfig::load(folder / "tiny_mistral_config.json");
   ASSERT_TRUE(mistral.ok()) << mistral.error().message;
-  EXPECT_EQ(mistral->sliding_window, 4);
+  EXPECT_EQ(mistral->layers[0].window, 4);
   EXPECT_EQ(mistral->head_dim, 4);
   const auto qwen2 = ModelConfig::load(folder / "tiny_qwen2_config.json");
   ASSERT_TRUE(qwen2.ok()) << qwen2.error().message;
@@ -176,7 +176,7 @@ TEST(RealFiles, TinyConfigsAreRead) {
   const auto smollm2 = ModelConfig::load(folder / "tiny_smollm2_config.json");
   ASSERT_TRUE(smollm2.ok()) << smollm2.error().message;
   EXPECT_TRUE(smollm2->tie_word_embeddings);
-  EXPECT_EQ(smollm2->rope_theta, 100000.0);
+  EXPECT_EQ(smollm2->ropes[0].theta, 100000.0);
 }
 
 TEST(RealFiles, SingleAndShardedTensorsAreEqual) {

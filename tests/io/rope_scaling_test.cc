@@ -30,8 +30,8 @@ ModelConfig parsed(const Result<ModelConfig>& config) {
 template <typename Scaling>
 Scaling scaling_of(const std::string& scaling) {
   const ModelConfig config = parsed(parse_scaling(scaling));
-  const auto* const found = std::get_if<Scaling>(&config.rope_scaling);
-  EXPECT_NE(found, nullptr) << rope_type(config.rope_scaling);
+  const auto* const found = std::get_if<Scaling>(&config.ropes[0].scaling);
+  EXPECT_NE(found, nullptr) << rope_type(config.ropes[0].scaling);
   return found != nullptr ? *found : Scaling{};
 }
 
@@ -52,7 +52,7 @@ TEST(RopeScaling, EveryTypeIsReadByItsName) {
   scaling_of<std::monostate>(R"("type":"default")");
   for (const auto& [scaling, type] :
        {std::pair(kYarn, "yarn"), std::pair(kLongRope, "longrope"), std::pair(kLlama3, "llama3")}) {
-    EXPECT_EQ(rope_type(parsed(parse_scaling(scaling)).rope_scaling), type);
+    EXPECT_EQ(rope_type(parsed(parse_scaling(scaling)).ropes[0].scaling), type);
   }
 }
 
@@ -83,7 +83,7 @@ TEST(RopeScaling, FieldsWithoutADefaultAreRequired) {
                          {"\"long_factor\" is missing"}));
   const ModelConfig llama3 = parsed(
       parse_scaling(R"("rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4)"));
-  EXPECT_EQ(std::get<Llama3RopeScaling>(llama3.rope_scaling).original_max_position_embeddings,
+  EXPECT_EQ(std::get<Llama3RopeScaling>(llama3.ropes[0].scaling).original_max_position_embeddings,
             llama3.max_position_embeddings)
       << "the default of transformers 5";
 }
@@ -129,6 +129,7 @@ TEST(RopeScaling, FrequencyBoundsMustBeInOrder) {
 TEST(RopeScaling, LongRopeHasAFactorForEveryPair) {
   const auto longrope = scaling_of<LongRopeScaling>(kLongRope);
   EXPECT_EQ(longrope.short_factor, (std::vector<double>{1.0, 1.5}));
+  EXPECT_EQ(longrope.long_factor, (std::vector<double>{2.0, 8.5}));
   for (const std::string list :
        {"[]", "[1]", "[1,2,3]", "[1,0]", "[1,-2]", "[1,\"2\"]", "[1,null]", "[[1,2]]", "2", "{}"}) {
     for (const auto& [wrong, right] :
@@ -157,7 +158,7 @@ TEST(RopeScaling, DefaultsAreThoseOfTransformers) {
   const ModelConfig both_given =
       parsed(parse_with(R"("original_max_position_embeddings":32,"rope_scaling":{)" + kLongRope +
                         R"(,"original_max_position_embeddings":64},)"));
-  EXPECT_EQ(std::get<LongRopeScaling>(both_given.rope_scaling).factor, 4.0);
+  EXPECT_EQ(std::get<LongRopeScaling>(both_given.ropes[0].scaling).factor, 4.0);
 }
 
 TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
@@ -171,7 +172,7 @@ TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
   EXPECT_EQ(positions(kYarn + R"(,"original_max_position_embeddings":16)"), 128);
   EXPECT_EQ(positions(R"("rope_type":"yarn","factor":1e9)"), int64_t{1} << 24);
   EXPECT_EQ(positions(kLongRope), 128);
-  EXPECT_EQ(positions(kLongRope + R"(,"original_max_position_embeddings":64)"), 64);
+  EXPECT_EQ(positions(kLongRope + R"(,"original_max_position_embeddings":64)"), 128);
   EXPECT_EQ(positions(kLongRope + R"(,"original_max_position_embeddings":256)"), 128);
   const std::string same = R"("rope_type":"longrope","short_factor":[1,2],"long_factor":[1,2])";
   EXPECT_EQ(positions(same + R"(,"original_max_position_embeddings":64)"), 128);
@@ -180,14 +181,14 @@ TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
 TEST(RopeScaling, RopeParametersOfNewerConfigsAreRead) {
   const ModelConfig plain =
       parsed(parse_with(R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},)"));
-  EXPECT_EQ(plain.rope_theta, 500000.0);
-  EXPECT_EQ(rope_type(plain.rope_scaling), "default");
-  EXPECT_EQ(rope_type(parsed(parse_with(R"("rope_parameters":{},)")).rope_scaling), "default");
+  EXPECT_EQ(plain.ropes[0].theta, 500000.0);
+  EXPECT_EQ(rope_type(plain.ropes[0].scaling), "default");
+  EXPECT_EQ(rope_type(parsed(parse_with(R"("rope_parameters":{},)")).ropes[0].scaling), "default");
   const ModelConfig scaled =
       parsed(parse_with(R"("rope_parameters":{"rope_theta":1000000.0,)" + kYarn + "},"));
-  EXPECT_EQ(scaled.rope_theta, 1000000.0);
-  EXPECT_EQ(rope_type(scaled.rope_scaling), "yarn");
-  EXPECT_EQ(parsed(parse_scaling(kYarn + R"(,"rope_theta":5000)")).rope_theta, 5000.0);
+  EXPECT_EQ(scaled.ropes[0].theta, 1000000.0);
+  EXPECT_EQ(rope_type(scaled.ropes[0].scaling), "yarn");
+  EXPECT_EQ(parsed(parse_scaling(kYarn + R"(,"rope_theta":5000)")).ropes[0].theta, 5000.0);
   EXPECT_TRUE(fails_with(parse_with(R"("rope_parameters":{"rope_type":"yarn"},)"),
                          {"rope_parameters", "factor", "missing"}));
 }
@@ -198,16 +199,16 @@ TEST(RopeScaling, RopeScalingTakesPrecedenceUnlessItIsEmpty) {
       R"("rope_parameters":{"rope_type":"dynamic","factor":3.0,"rope_theta":7.0},"rope_theta":9.0,)";
   const ModelConfig both =
       parsed(parse_with(R"("rope_scaling":{"type":"linear","factor":2.0},)" + newer));
-  EXPECT_EQ(rope_type(both.rope_scaling), "linear");
-  EXPECT_EQ(both.rope_theta, 9.0);
+  EXPECT_EQ(rope_type(both.ropes[0].scaling), "linear");
+  EXPECT_EQ(both.ropes[0].theta, 9.0);
   for (const std::string empty : {"{}", "null", "[]"}) {
     const ModelConfig one = parsed(parse_with(R"("rope_scaling":)" + empty + "," + newer));
-    EXPECT_EQ(rope_type(one.rope_scaling), "dynamic") << empty;
-    EXPECT_EQ(one.rope_theta, 7.0) << empty;
+    EXPECT_EQ(rope_type(one.ropes[0].scaling), "dynamic") << empty;
+    EXPECT_EQ(one.ropes[0].theta, 7.0) << empty;
   }
   const ModelConfig theta = parsed(parse_with(R"("rope_scaling":{"rope_theta":500000.0},)"));
-  EXPECT_EQ(rope_type(theta.rope_scaling), "default");
-  EXPECT_EQ(theta.rope_theta, 500000.0);
+  EXPECT_EQ(rope_type(theta.ropes[0].scaling), "default");
+  EXPECT_EQ(theta.ropes[0].theta, 500000.0);
 }
 
 }  // namespace

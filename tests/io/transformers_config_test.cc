@@ -40,7 +40,7 @@ TEST(TransformersConfig, NamesOurClassesForEveryArchitecture) {
     const auto read = ModelConfig::parse(*written, "config.json");
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(read->architecture, names.architecture);
-    EXPECT_EQ(read->rope_theta, 5e5);
+    EXPECT_EQ(read->ropes[0].theta, 5e5);
     nlohmann::json before = nlohmann::json::parse(original);
     for (const char* key : {"architectures", "model_type", "auto_map"}) {
       config.erase(key);

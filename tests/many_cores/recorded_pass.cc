@@ -122,18 +122,18 @@ std::vector<Step> RecordedModel::record(const Pass& pass, int threads) const {
   }
   const std::vector<text::TokenId> tokens(static_cast<size_t>(pass.sequences * pass.tokens));
   Matrix hidden(std::ssize(tokens), config.hidden_size), logits(pass.sequences, config.vocab_size);
-  const ops::RotaryEmbedding rotary = model::rotary_embedding(config);
+  const model::RotaryTables rotary(config);
   // The backend keeps the angles of the last positions, so a pass with the same ones would not
   // compute them.
   const int64_t elsewhere[] = {pass.context + pass.tokens};
   Matrix forgotten(1, config.head_dim);
-  parts_->backend->rope(forgotten.view(), config.head_dim, elsewhere, rotary);
+  parts_->backend->rope(forgotten.view(), config.head_dim, elsewhere, rotary.at(0));
   const int before = num_threads();
   set_num_threads(threads);
   StepRecorder recorder;
   {
     const RecordLoops recording(recorder);
-    model::embed(parts_->embedding, tokens, hidden.view());
+    model::embed(parts_->embedding, tokens, config.embedding_scale, hidden.view());
     parts_->layer.forward(hidden.view(), rotary, batch);
     const MutableMatrixView last = hidden.view().row_range(0, pass.sequences);
     parts_->backend->rms_norm(last, parts_->norm, 1e-6f, last);

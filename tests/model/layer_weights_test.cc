@@ -141,7 +141,10 @@ TEST_F(LayerWeightsTest, RefusesATiedHeadOfOtherValues) {
 }
 
 TEST_F(LayerWeightsTest, RefusesWeightsThatTheConfigDoesNotDescribe) {
+  // AutoGPTQ writes biases of zeros for modules without any.
   tensors[kAttention + "q_proj.bias"] = zeros({24});
+  EXPECT_EQ(load_error(), "");
+  tensors[kAttention + "q_proj.bias"].values[23] = 0.5f;
   expect_error_naming({kAttention + "q_proj.bias", "LlamaForCausalLM"});
   tensors.erase(kAttention + "q_proj.bias");
   tensors[kAttention + "q_norm.weight"] = zeros({6});

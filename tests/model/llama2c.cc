@@ -44,7 +44,7 @@ io::ModelConfig config_of(const std::vector<int32_t>& header) {
   config.vocab_size = header[5];  // a negative size means an untied classifier
   config.max_position_embeddings = header[6];
   config.rms_norm_eps = 1e-5;
-  config.rope_theta = 10000.0;
+  config.ropes[0].theta = 10000.0;
   config.tie_word_embeddings = true;
   config.dtype = DType::kF32;
   return config;

@@ -14,58 +14,123 @@ class Naive {
         std::vector<NaiveMlpRows>* mlp_rows = nullptr)
       : config_(config), tensors_(tensors), mlp_rows_(mlp_rows) {}
 
-  Rows logits(const std::vector<TokenId>& tokens) const {
+  Rows logits(const std::vector<TokenId>& tokens) {
     Rows hidden;
     for (TokenId token : tokens) {
       const float* row =
           get("model.embed_tokens.weight").values.data() + token * config_.hidden_size;
-      hidden.emplace_back(row, row + config_.hidden_size);
+      Vector& x = hidden.emplace_back(row, row + config_.hidden_size);
+      for (double& value : x) value *= config_.embedding_scale;
     }
-    for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
-      run_layer(fmt::format("model.layers.{}.", layer), hidden);
+    for (layer_ = 0; layer_ < config_.num_hidden_layers; ++layer_)
+      run_layer(fmt::format("model.layers.{}.", layer_), hidden);
     Rows result;
     for (const Vector& row : hidden) {
       const std::string head =
           config_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
-      result.push_back(times(head, norm("model.norm.weight", row)));
+      Vector& logits = result.emplace_back(times(head, norm("model.norm.weight", row)));
+      for (double& logit : logits) {
+        logit = capped(logit / config_.logit_divisor, config_.logit_cap);
+      }
     }
     return result;
   }
 
  private:
-  void run_layer(const std::string& prefix, Rows& hidden) const {
+  void run_layer(const std::string& prefix, Rows& hidden) {
     Rows q, k, v;
     NaiveMlpRows seen;
+    length_ = hidden.size();
     for (size_t i = 0; i < hidden.size(); ++i) {
-      const Vector x = norm(prefix + "input_layernorm.weight", hidden[i]);
-      q.push_back(
-          rotated(head_norm(prefix + "self_attn.q_norm.weight", project(prefix, "q", x)), i));
-      k.push_back(
-          rotated(head_norm(prefix + "self_attn.k_norm.weight", project(prefix, "k", x)), i));
+      const Vector x =
+          config_.input_norms ? norm(prefix + "input_layernorm.weight", hidden[i]) : hidden[i];
+      q.push_back(heated(query_or_key(prefix, "q", x, i), i));
+      k.push_back(query_or_key(prefix, "k", x, i));
       v.push_back(project(prefix, "v", x));
       seen.attention.push_back(x);
     }
     for (size_t i = 0; i < hidden.size(); ++i) {
       seen.mixed.push_back(mixed(q[i], k, seen.attention, i));
       seen.heads.push_back(attend(q[i], k, v, i));
-      add(project(prefix, "o", seen.heads.back()), hidden[i]);
-      add(mlp(prefix + "mlp.", norm(prefix + "post_attention_layernorm.weight", hidden[i]), seen),
-          hidden[i]);
+      add(output(prefix + "self_attn.", project(prefix, "o", seen.heads.back())), hidden[i]);
+      const Vector x = config_.input_norms
+                           ? norm(prefix + "post_attention_layernorm.weight", hidden[i])
+                           : hidden[i];
+      add(output(prefix + "mlp.", mlp(prefix + "mlp.", x, seen)), hidden[i]);
     }
     seen.hidden = hidden;
     if (mlp_rows_ != nullptr) mlp_rows_->push_back(std::move(seen));
   }
 
+  // Returns what an output of attention or of the MLP adds to the hidden state.
+  Vector output(const std::string& prefix, const Vector& x) const {
+    Vector y = config_.output_norms ? norm(prefix + "output_norm.weight", x) : x;
+    for (double& value : y) value *= config_.residual_scale;
+    return y;
+  }
+
+  Vector query_or_key(const std::string& prefix, const std::string& letter, const Vector& x,
+                      size_t position) const {
+    const std::string name = prefix + "self_attn." + letter + "_norm.weight";
+    const Vector y = project(prefix, letter, x);
+    switch (config_.qk_norm) {
+      case io::QkNorm::kNone:
+        return rotated(y, position);
+      case io::QkNorm::kWholeWidth:
+        return rotated(norm(name, y), position);
+      case io::QkNorm::kPerHead:
+        break;
+    }
+    return config_.qk_norm_after_rope ? head_norm(name, rotated(y, position))
+                                      : rotated(head_norm(name, y), position);
+  }
+
+  Vector heated(Vector q, size_t position) const {
+    if (config_.query_temperature.beta == 0.0) return q;
+    const auto contexts = static_cast<double>(static_cast<int64_t>(position) /
+                                              config_.query_temperature.original_context);
+    for (double& value : q) {
+      value *= 1.0 + config_.query_temperature.beta * std::log(1.0 + contexts);
+    }
+    return q;
+  }
+
+  static double capped(double value, double cap) {
+    return cap == 0.0 ? value : cap * std::tanh(value / cap);
+  }
+
+  double activated(double z) const {
+    if (config_.activation == Activation::kSilu) return z / (1.0 + std::exp(-z));
+    const double inner = std::sqrt(2.0 / M_PI) * (z + 0.044715 * std::pow(z, 3.0));
+    return 0.5 * z * (1.0 + std::tanh(inner));
+  }
+
+  Vector biased(const std::string& name, Vector y) const {
+    const auto bias = tensors_.find(name);
+    if (bias == tensors_.end()) return y;
+    for (size_t j = 0; j < y.size(); ++j) y[j] += static_cast<double>(bias->second.values[j]);
+    return y;
+  }
+
+  // Returns the product with a matrix of the MLP, dense or in two factors, without its bias.
+  Vector mlp_times(const std::string& which, const Vector& x) const {
+    const std::string dense = which + "_proj.weight";
+    if (tensors_.contains(dense)) return times(dense, x);
+    return times(which + "_u_proj.weight", times(which + "_v_proj.weight", x));
+  }
+
   Vector mlp(const std::string& prefix, const Vector& row, NaiveMlpRows& seen) const {
     const Vector x = narrowed(prefix + "input", row);
-    Vector inner = times(prefix + "gate_proj.weight", narrowed(prefix + "gate", x));
-    const Vector up = times(prefix + "up_proj.weight", narrowed(prefix + "up", x));
+    Vector inner =
+        biased(prefix + "gate_proj.bias", mlp_times(prefix + "gate", narrowed(prefix + "gate", x)));
+    const Vector up =
+        biased(prefix + "up_proj.bias", mlp_times(prefix + "up", narrowed(prefix + "up", x)));
     seen.input.push_back(row);
     seen.gate.push_back(inner);
     seen.up.push_back(up);
-    for (size_t j = 0; j < inner.size(); ++j)
-      inner[j] = inner[j] / (1.0 + std::exp(-inner[j])) * up[j];
-    return widened(prefix + "down", times(prefix + "down_proj.weight", inner));
+    for (size_t j = 0; j < inner.size(); ++j) inner[j] = activated(inner[j]) * up[j];
+    return biased(prefix + "down_proj.bias",
+                  widened(prefix + "down", mlp_times(prefix + "down", inner)));
   }
 
   // Returns for each of `size` elements its place among the pivots, or minus one minus its place
@@ -109,15 +174,11 @@ class Naive {
   }
 
   Vector project(const std::string& prefix, const std::string& letter, const Vector& x) const {
-    Vector y = times(prefix + "self_attn." + letter + "_proj.weight", x);
-    const auto bias = tensors_.find(prefix + "self_attn." + letter + "_proj.bias");
-    if (bias == tensors_.end()) return y;
-    for (size_t j = 0; j < y.size(); ++j) y[j] += static_cast<double>(bias->second.values[j]);
-    return y;
+    const std::string stem = prefix + "self_attn." + letter + "_proj.";
+    return biased(stem + "bias", times(stem + "weight", x));
   }
 
   Vector head_norm(const std::string& name, const Vector& x) const {
-    if (!tensors_.contains(name)) return x;
     Vector result;
     for (auto head = x.begin(); head != x.end(); head += config_.head_dim) {
       const Vector normed = norm(name, Vector(head, head + config_.head_dim));
@@ -128,16 +189,28 @@ class Naive {
 
   // Returns x·cos + rotate_half(x)·sin, as Hugging Face's apply_rotary_pos_emb computes it.
   Vector rotated(const Vector& x, size_t position) const {
-    const auto dim = static_cast<size_t>(config_.head_dim);
-    const auto* const longrope = std::get_if<io::LongRopeScaling>(&config_.rope_scaling);
+    const io::LayerAttention own = config_.attention_of(layer_);
+    if (own.rope == io::kNoRope) return x;
+    const io::RopeTable& table = config_.ropes[static_cast<size_t>(own.rope)];
+    const auto head = static_cast<size_t>(config_.head_dim);
+    const auto dim =
+        static_cast<size_t>(table.rotary_width > 0 ? table.rotary_width : config_.head_dim);
+    const auto* const longrope = std::get_if<io::LongRopeScaling>(&table.scaling);
+    const auto* const linear = std::get_if<io::LinearRopeScaling>(&table.scaling);
     const double scale = longrope != nullptr ? longrope->attention_factor.value() : 1.0;
-    Vector y(x.size());
+    const bool is_long = longrope != nullptr && !longrope->long_factor.empty() &&
+                         static_cast<double>(length_) > longrope->original_max_position_embeddings;
+    Vector y = x;
     for (size_t c = 0; c < x.size(); ++c) {
-      const size_t j = c % dim;
-      const double stretched = longrope != nullptr ? longrope->short_factor[j % (dim / 2)] : 1.0;
+      const size_t j = c % head;
+      if (j >= dim) continue;
+      double stretched = linear != nullptr ? linear->factor : 1.0;
+      if (longrope != nullptr) {
+        stretched = (is_long ? longrope->long_factor : longrope->short_factor)[j % (dim / 2)];
+      }
       const double exponent = static_cast<double>(2 * (j % (dim / 2))) / static_cast<double>(dim);
       const double angle =
-          static_cast<double>(position) / (stretched * std::pow(config_.rope_theta, exponent));
+          static_cast<double>(position) / (stretched * std::pow(table.theta, exponent));
       const double turned = j < dim / 2 ? -x[c + dim / 2] : x[c - dim / 2];
       y[c] = scale * (x[c] * std::cos(angle) + turned * std::sin(angle));
     }
@@ -148,7 +221,7 @@ class Naive {
     const auto dim = static_cast<size_t>(config_.head_dim);
     const auto group =
         static_cast<size_t>(config_.num_attention_heads / config_.num_key_value_heads);
-    const auto window = static_cast<size_t>(config_.sliding_window);
+    const auto window = static_cast<size_t>(config_.attention_of(layer_).window);
     Vector y(q.size());
     for (size_t head = 0; head < q.size() / dim; ++head) {
       const size_t at = head * dim, kv_at = head / group * dim;
@@ -157,7 +230,10 @@ class Naive {
         if (window > 0 && position - j >= window) continue;
         double score = 0.0;
         for (size_t d = 0; d < dim; ++d) score += q[at + d] * k[j][kv_at + d];
-        const double weight = std::exp(score / std::sqrt(static_cast<double>(dim)));
+        const double scaled = config_.score_scale != 0.0
+                                  ? score * config_.score_scale
+                                  : score / std::sqrt(static_cast<double>(dim));
+        const double weight = std::exp(capped(scaled, config_.score_cap));
         total += weight;
         for (size_t d = 0; d < dim; ++d) y[at + d] += weight * v[j][kv_at + d];
       }
@@ -192,7 +268,9 @@ class Naive {
     for (double value : x) squares += value * value;
     const double root = std::sqrt(squares / static_cast<double>(x.size()) + config_.rms_norm_eps);
     Vector y = x;
-    for (size_t j = 0; j < x.size(); ++j) y[j] *= static_cast<double>(weight.values[j]) / root;
+    for (size_t j = 0; j < x.size(); ++j) {
+      y[j] *= (static_cast<double>(weight.values[j]) + config_.gain_offset) / root;
+    }
     return y;
   }
 
@@ -213,6 +291,8 @@ class Naive {
 
   const io::ModelConfig& config_;
   const TestTensors& tensors_;
+  int64_t layer_ = 0;  // the layer that is computed
+  size_t length_ = 0;  // of the sequence
   std::vector<NaiveMlpRows>* mlp_rows_;
 };
 

@@ -19,8 +19,8 @@ namespace {
 TEST(RopeInverseFrequencies, ArePowersOfTheta) {
   io::ModelConfig config;
   config.head_dim = 8;
-  config.rope_theta = 10000.0;
-  const ops::RotaryEmbedding rotary = rotary_embedding(config);
+  config.ropes[0].theta = 10000.0;
+  const ops::RotaryEmbedding rotary = rotary_embedding(config.ropes[0], config.head_dim);
   EXPECT_EQ(rotary.inverse_frequencies, (std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
   EXPECT_EQ(rotary.attention_factor, 1.0f);
 }
@@ -28,10 +28,12 @@ TEST(RopeInverseFrequencies, ArePowersOfTheta) {
 TEST(RopeInverseFrequencies, Llama3ScalingKeepsShortAndStretchesLongWavelengths) {
   io::ModelConfig config;
   config.head_dim = 128;
-  config.rope_theta = 500000.0;
-  const std::vector<float> plain = rotary_embedding(config).inverse_frequencies;
-  config.rope_scaling = io::Llama3RopeScaling{.factor = 8.0};
-  const std::vector<float> scaled = rotary_embedding(config).inverse_frequencies;
+  config.ropes[0].theta = 500000.0;
+  const std::vector<float> plain =
+      rotary_embedding(config.ropes[0], config.head_dim).inverse_frequencies;
+  config.ropes[0].scaling = io::Llama3RopeScaling{.factor = 8.0};
+  const std::vector<float> scaled =
+      rotary_embedding(config.ropes[0], config.head_dim).inverse_frequencies;
   for (size_t j = 0; j < plain.size(); ++j) {
     const double wavelength = 2 * 3.14159265358979 / static_cast<double>(plain[j]);
     const double kept = static_cast<double>(scaled[j] / plain[j]);
@@ -49,9 +51,9 @@ TEST(RopeInverseFrequencies, Llama3ScalingKeepsShortAndStretchesLongWavelengths)
 TEST(RopeInverseFrequencies, LinearScalingDividesAllFrequencies) {
   io::ModelConfig config;
   config.head_dim = 8;
-  config.rope_theta = 10000.0;
-  config.rope_scaling = io::LinearRopeScaling{4.0};
-  EXPECT_EQ(rotary_embedding(config).inverse_frequencies,
+  config.ropes[0].theta = 10000.0;
+  config.ropes[0].scaling = io::LinearRopeScaling{4.0};
+  EXPECT_EQ(rotary_embedding(config.ropes[0], config.head_dim).inverse_frequencies,
             (std::vector<float>{0.25f, 0.025f, 0.0025f, 0.00025f}));
 }
 
@@ -66,7 +68,7 @@ TEST(RopeInverseFrequencies, EveryVariantMatchesTransformers) {
     const auto config = io::ModelConfig::parse(expected["config"].dump(), "config.json");
     ASSERT_TRUE(config.ok()) << config.error().message;
     EXPECT_EQ(config->max_position_embeddings, expected["max_position_embeddings"]);
-    const ops::RotaryEmbedding found = rotary_embedding(*config);
+    const ops::RotaryEmbedding found = rotary_embedding(config->ropes[0], config->head_dim);
     EXPECT_FLOAT_EQ(found.attention_factor, expected["attention_factor"].get<float>());
     const std::vector<double> frequencies = expected["inverse_frequencies"];
     ASSERT_EQ(found.inverse_frequencies.size(), frequencies.size());
@@ -84,12 +86,13 @@ TEST(RopeInverseFrequencies, MatchThePublishedFrequenciesOfLlama32) {
   const auto json = nlohmann::json::parse(file);
   io::ModelConfig config;
   config.head_dim = json["head_dim"];
-  config.rope_theta = json["rope_theta"];
+  config.ropes[0].theta = json["rope_theta"];
   const auto& scaling = json["rope_scaling"];
-  config.rope_scaling = io::Llama3RopeScaling{scaling["factor"], scaling["low_freq_factor"],
-                                              scaling["high_freq_factor"],
-                                              scaling["original_max_position_embeddings"]};
-  const std::vector<float> found = rotary_embedding(config).inverse_frequencies;
+  config.ropes[0].scaling = io::Llama3RopeScaling{scaling["factor"], scaling["low_freq_factor"],
+                                                  scaling["high_freq_factor"],
+                                                  scaling["original_max_position_embeddings"]};
+  const std::vector<float> found =
+      rotary_embedding(config.ropes[0], config.head_dim).inverse_frequencies;
   const std::vector<double> expected = json["inv_freq"];
   ASSERT_EQ(found.size(), expected.size());
   for (size_t j = 0; j < found.size(); ++j)

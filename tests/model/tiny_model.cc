@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "io/families/tensor_names.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
@@ -30,9 +31,31 @@ io::ModelConfig tiny_config(io::Architecture architecture) {
   config.vocab_size = 19;
   config.max_position_embeddings = 64;
   config.rms_norm_eps = 1e-5;
-  config.sliding_window = architecture == io::Architecture::kMistral ? 3 : 0;
+  config.fill_layers({.window = architecture == io::Architecture::kMistral ? 3 : 0});
   config.attention_bias = architecture == io::Architecture::kQwen2;
-  config.qk_norm = architecture == io::Architecture::kQwen3;
+  if (architecture == io::Architecture::kQwen3) config.qk_norm = io::QkNorm::kPerHead;
+  if (architecture == io::Architecture::kOlmo2) {
+    config.qk_norm = io::QkNorm::kWholeWidth;
+    config.input_norms = false;
+    config.output_norms = true;
+  }
+  if (architecture == io::Architecture::kGemma2) {
+    config.output_norms = true;
+    config.gain_offset = 1.0;
+    config.activation = Activation::kGeluTanh;
+    config.embedding_scale = 4.0;  // the root of hidden_size
+    config.score_scale = 0.5;
+    config.score_cap = 5.0;
+    config.logit_cap = 3.0;
+    config.layers = {{.window = 3}, {}};
+    config.tie_word_embeddings = true;
+  }
+  if (architecture == io::Architecture::kGranite) {
+    config.embedding_scale = 3.0;
+    config.score_scale = 0.5;
+    config.residual_scale = 0.4;
+    config.logit_divisor = 2.0;
+  }
   config.dtype = DType::kF32;
   return config;
 }
@@ -77,20 +100,30 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
   const auto matrix = [&](const std::string& name, int64_t out, int64_t in) {
     add(name, {out, in}, 0.0f, 0.3f);
   };
-  const auto norm = [&](const std::string& name, int64_t size) { add(name, {size}, 1.0f, 0.2f); };
+  // An offset of 1 is part of the mean of 1.
+  const auto norm = [&](const std::string& name, int64_t size) {
+    add(name, {size}, 1.0f - static_cast<float>(config.gain_offset), 0.2f);
+  };
 
   add("model.embed_tokens.weight", {config.vocab_size, hidden}, 0.0f, 1.0f);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string prefix = fmt::format("model.layers.{}.", layer);
-    norm(prefix + "input_layernorm.weight", hidden);
-    norm(prefix + "post_attention_layernorm.weight", hidden);
+    if (config.input_norms) {
+      norm(prefix + "input_layernorm.weight", hidden);
+      norm(prefix + "post_attention_layernorm.weight", hidden);
+    }
+    if (config.output_norms) {
+      norm(prefix + "self_attn.output_norm.weight", hidden);
+      norm(prefix + "mlp.output_norm.weight", hidden);
+    }
     for (const auto& [letter, out] :
          std::map<std::string, int64_t>{{"q", q}, {"k", kv}, {"v", kv}}) {
       matrix(prefix + "self_attn." + letter + "_proj.weight", out, hidden);
       if (config.attention_bias)
         add(prefix + "self_attn." + letter + "_proj.bias", {out}, 0.0f, 0.5f);
-      if (config.qk_norm && letter != "v")
-        norm(prefix + "self_attn." + letter + "_norm.weight", config.head_dim);
+      if (config.qk_norm != io::QkNorm::kNone && letter != "v")
+        norm(prefix + "self_attn." + letter + "_norm.weight",
+             config.qk_norm == io::QkNorm::kWholeWidth ? out : config.head_dim);
     }
     matrix(prefix + "self_attn.o_proj.weight", hidden, q);
     if (config.attention_output_bias) add(prefix + "self_attn.o_proj.bias", {hidden}, 0.0f, 0.5f);
@@ -103,6 +136,8 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
     if (tensors.contains(spec.name) || spec.name.find(".mlp.") == std::string::npos) continue;
     if (spec.dtype == DType::kI32) {
       tensors[spec.name] = {spec.dtype, spec.shape, random_pivots(spec.shape[0], hidden, random)};
+    } else if (spec.shape.size() == 1) {
+      add(spec.name, spec.shape, 0.0f, 0.5f);
     } else {
       matrix(spec.name, spec.shape[0], spec.shape[1]);
     }
@@ -162,16 +197,55 @@ std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& forma
 
 io::ModelConfig tiny_longrope_config() {
   io::ModelConfig config = tiny_config(io::Architecture::kLlama);
-  config.rope_scaling =
+  config.ropes[0].scaling =
       io::LongRopeScaling{.short_factor = {1.0, 1.5, 4.0}, .attention_factor = 1.25};
   return config;
 }
 
+namespace {
+
+// Adds the keys of switches that the model's family has.
+void add_switches(const io::ModelConfig& config, nlohmann::json& json) {
+  if (config.has_window()) json["sliding_window"] = config.attention_of(0).window;
+  if (config.architecture == io::Architecture::kLlama) {
+    json["attention_bias"] = config.attention_bias;
+    json["mlp_bias"] = config.mlp_bias;
+  }
+  if (config.architecture == io::Architecture::kGranite) {
+    json["embedding_multiplier"] = config.embedding_scale;
+    json["attention_multiplier"] = config.score_scale;
+    json["residual_multiplier"] = config.residual_scale;
+    json["logits_scaling"] = config.logit_divisor;
+  }
+  if (config.architecture != io::Architecture::kGemma2) {
+    json["hidden_act"] = "silu";
+    return;
+  }
+  const auto cap = [](double value) {
+    return value == 0.0 ? nlohmann::json() : nlohmann::json(value);
+  };
+  json["hidden_activation"] = "gelu_pytorch_tanh";
+  json["query_pre_attn_scalar"] = 1.0 / (config.score_scale * config.score_scale);
+  json["attn_logit_softcapping"] = cap(config.score_cap);
+  json["final_logit_softcapping"] = cap(config.logit_cap);
+}
+
+}  // namespace
+
+TestTensors stored_tensors(const io::ModelConfig& config, const TestTensors& tensors) {
+  TestTensors stored;
+  for (const auto& [name, tensor] : tensors) {
+    stored[io::stored_name(config.architecture, name)] = tensor;
+  }
+  return stored;
+}
+
 std::string config_json(const io::ModelConfig& config) {
-  const std::map<io::Architecture, std::string> types = {{io::Architecture::kLlama, "llama"},
-                                                         {io::Architecture::kMistral, "mistral"},
-                                                         {io::Architecture::kQwen2, "qwen2"},
-                                                         {io::Architecture::kQwen3, "qwen3"}};
+  const std::map<io::Architecture, std::string> types = {
+      {io::Architecture::kLlama, "llama"},    {io::Architecture::kMistral, "mistral"},
+      {io::Architecture::kQwen2, "qwen2"},    {io::Architecture::kQwen3, "qwen3"},
+      {io::Architecture::kOlmo2, "olmo2"},    {io::Architecture::kGemma2, "gemma2"},
+      {io::Architecture::kGranite, "granite"}};
   nlohmann::json json = {
       {"architectures", {std::string(io::architecture_name(config.architecture))}},
       {"model_type", types.at(config.architecture)},
@@ -184,16 +258,19 @@ std::string config_json(const io::ModelConfig& config) {
       {"vocab_size", config.vocab_size},
       {"max_position_embeddings", config.max_position_embeddings},
       {"rms_norm_eps", config.rms_norm_eps},
-      {"rope_theta", config.rope_theta},
+      {"rope_theta", config.ropes[0].theta},
       {"tie_word_embeddings", config.tie_word_embeddings},
-      {"hidden_act", "silu"},
       {"torch_dtype", "float32"}};
-  if (config.sliding_window > 0) json["sliding_window"] = config.sliding_window;
-  if (const auto* longrope = std::get_if<io::LongRopeScaling>(&config.rope_scaling)) {
+  add_switches(config, json);
+  if (const auto* longrope = std::get_if<io::LongRopeScaling>(&config.ropes[0].scaling)) {
     json["rope_scaling"] = {{"rope_type", "longrope"},
                             {"short_factor", longrope->short_factor},
-                            {"long_factor", longrope->short_factor},
+                            {"long_factor", longrope->long_factor.empty() ? longrope->short_factor
+                                                                          : longrope->long_factor},
                             {"attention_factor", longrope->attention_factor.value()}};
+    if (const double original = longrope->original_max_position_embeddings; original > 0.0) {
+      json["rope_scaling"]["original_max_position_embeddings"] = original;
+    }
   }
   std::string text = json.dump(1);
   if (config.quantization) {

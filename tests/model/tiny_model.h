@@ -41,7 +41,11 @@ TestTensors quantized_tensors(const io::ModelConfig& config, const TestTensors& 
 // Returns the values that a float matrix has after rounding to `format`.
 std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& format);
 
-// Returns the config.json text that parses back to `config`.
+// Returns the tensors of a folder, under the names of the model's family.
+TestTensors stored_tensors(const io::ModelConfig& config, const TestTensors& tensors);
+
+// Returns the config.json text that parses back to `config`. Knows the switches of Llama, Mistral,
+// Qwen2, Qwen3, OLMo 2, Gemma 2 and Granite.
 std::string config_json(const io::ModelConfig& config);
 
 // A temporary folder that is deleted with the object.

@@ -362,8 +362,11 @@ TEST(Embed, WidensTheRowsOfTheTable) {
   append_rounded(DType::kBF16, values.data(), 6, bytes);
   const TensorView table = {DType::kBF16, {3, 2}, bytes.data()};
   Matrix out(2, 2);
-  embed(table, std::vector<TokenId>{2, 0}, out.view());
+  embed(table, std::vector<TokenId>{2, 0}, 1.0, out.view());
   EXPECT_EQ(std::vector<float>(out.data(), out.data() + 4), (std::vector<float>{5, 6, 1, 2}));
+  embed(table, std::vector<TokenId>{2, 0}, 2.5, out.view());
+  EXPECT_EQ(std::vector<float>(out.data(), out.data() + 4),
+            (std::vector<float>{12.5f, 15.0f, 2.5f, 5.0f}));
 }
 
 }  // namespace

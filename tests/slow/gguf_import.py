@@ -29,7 +29,8 @@ print("seed", SEED)
 SCALES = {
     Type.Q8_0: [0], Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2],
     Type.Q2_K: [80, 82], Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208],
-    Type.IQ4_NL: [0], Type.IQ4_XS: [0],
+    Type.IQ4_NL: [0], Type.IQ4_XS: [0], Type.IQ1_S: [0], Type.IQ2_XXS: [0], Type.IQ2_XS: [0], Type.IQ2_S: [0],
+    Type.IQ3_XXS: [0], Type.IQ3_S: [0], Type.TQ1_0: [52], Type.TQ2_0: [64],
 }
 TYPES = [Type.F32, Type.F16, Type.BF16, *SCALES]
 EXTREME = np.array([65504, -65504, 6e-8, -6e-8, 6.1e-5, 0.0, -0.0, 1.0], dtype=np.float16)

@@ -15,6 +15,8 @@ namespace neuronmm::compress {
 struct DenseMlp {
   DoubleMatrix gate_t, up_t;  // [I, H]
   DoubleMatrix down_t;        // [H, I]
+  // The biases as one row each, [1, I] and [1, H]; empty if the MLP has none.
+  DoubleMatrix gate_bias = {}, up_bias = {}, down_bias = {};
 
   // Converts the weights. Fails if a value is NaN or infinite. The message names the matrix, but
   // neither the layer nor the model, which the caller must add.

@@ -95,8 +95,9 @@ class DownFitRun {
                      const KeptNeurons& kept, const MlpMetric& metric, const io::MlpShape& shape,
                      NarrowMlp& narrow) {
     const NarrowWeights held(settings_.pivots_as_factors ? with_factors(narrow, stored_) : narrow,
-                             stored_);
-    const ops::MlpWeight gate_and_up{held.linear("gate"), held.linear("up"), weights.mlp.down, {}};
+                             stored_, weights.mlp.activation);
+    const ops::MlpWeight gate_and_up{
+        held.linear("gate"), held.linear("up"), weights.mlp.down, {}, weights.mlp.activation};
     NMM_TRY(pass.visit(neurons_visit(pass.layer(), gate_and_up, weights.mlp)));
     const int64_t count = kept.mlp.down_t.columns();
     DoubleMatrix gram = pass.sum(kNeuronGram).first_block(count);

@@ -18,11 +18,7 @@ constexpr const char* kLargestMap = "largest_map";
 Status write_narrow_mlp(const std::filesystem::path& path, const NarrowMlp& mlp, DType dtype) {
   std::vector<io::TensorSpec> specs;
   for (const MlpTensor& tensor : mlp.tensors) {
-    if (tensor.numbers.empty()) {
-      specs.push_back({tensor.name, dtype, {tensor.values.rows(), tensor.values.columns()}});
-    } else {
-      specs.push_back({tensor.name, DType::kI32, {std::ssize(tensor.numbers)}});
-    }
+    specs.push_back({tensor.name, tensor.numbers.empty() ? dtype : DType::kI32, tensor.shape()});
   }
   NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
                               path, specs, {{kLargestMap, fmt::format("{}", mlp.largest_map)}}));
@@ -45,6 +41,9 @@ std::optional<NarrowMlp> read_narrow_mlp(const std::filesystem::path& path) {
     if (tensor.dtype == DType::kI32) {
       read.numbers.resize(static_cast<size_t>(tensor.size()));
       std::memcpy(read.numbers.data(), tensor.data, read.numbers.size() * sizeof(int32_t));
+    } else if (read.is_bias()) {
+      read.values = DoubleMatrix(1, tensor.size());
+      to_doubles(tensor, 0, tensor.size(), read.values.data());
     } else {
       read.values = to_double_matrix(tensor);
     }

@@ -150,7 +150,7 @@ WithMlp narrowed_mlps(const CompressionInputs& inputs, const WeightFormats& weig
     const auto saved = read_narrow_mlp(narrowed_path(folder, layer));
     if (!saved) return fail("{}: cannot be read", narrowed_path(folder, layer).string());
     NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, weights, layer));
-    use(NarrowWeights(*saved, stored).mlp());
+    use(NarrowWeights(*saved, stored, inputs.config.activation).mlp());
     return {};
   };
 }

@@ -24,6 +24,10 @@ void add_weight(const std::string& which, DoubleMatrix values, NarrowMlp& out) {
   out.tensors.push_back({which + "_proj.weight", std::move(values), {}});
 }
 
+void add_bias(const std::string& which, const DoubleMatrix& row, NarrowMlp& out) {
+  if (row.size() > 0) out.tensors.push_back({which + std::string(kBiasEnding), row, {}});
+}
+
 void add_pivots(const std::string& which, std::vector<int32_t> index, DoubleMatrix map,
                 double largest, NarrowMlp& out) {
   out.largest_map = std::max(out.largest_map, largest);
@@ -56,14 +60,22 @@ Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMe
   std::vector<int32_t> kept(order.begin(), order.begin() + shape.neurons);
   std::ranges::sort(kept);
   NMM_ASSIGN(DoubleMatrix down_t, down_of_fewer_neurons(mlp.down_t, neurons, kept));
-  return KeptNeurons{{mlp.gate_t.rows_at(kept), mlp.up_t.rows_at(kept), std::move(down_t)},
-                     values_at(metric.gate, kept),
-                     values_at(metric.up, kept),
+  DenseMlp few{mlp.gate_t.rows_at(kept), mlp.up_t.rows_at(kept), std::move(down_t)};
+  if (mlp.gate_bias.size() > 0) {
+    few.gate_bias = mlp.gate_bias.columns_at(kept);
+    few.up_bias = mlp.up_bias.columns_at(kept);
+    few.down_bias = std::move(mlp.down_bias);
+  }
+  return KeptNeurons{std::move(few), values_at(metric.gate, kept), values_at(metric.up, kept),
                      neurons.at(kept, kept)};
 }
 
 Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
                      const StoredFormat& stored, NarrowMlp& out) {
+  // Narrowing changes what multiplies the input and never what is added to the product.
+  add_bias("gate", kept.mlp.gate_bias, out);
+  add_bias("up", kept.mlp.up_bias, out);
+  add_bias("down", kept.mlp.down_bias, out);
   DoubleMatrix root;
   if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
     NMM_ASSIGN(root, whitening_root(gram));
@@ -126,8 +138,8 @@ NarrowMlp with_zero_neurons(const NarrowMlp& mlp, int64_t count) {
   for (const MlpTensor& tensor : mlp.tensors) {
     NMM_CHECK(tensor.numbers.empty());
     const DoubleMatrix& few = tensor.values;
-    const bool down = tensor.name.starts_with("down");
-    DoubleMatrix all(down ? few.rows() : count, down ? count : few.columns());
+    const bool down = tensor.name.starts_with("down"), bias = tensor.is_bias();
+    DoubleMatrix all(bias || down ? few.rows() : count, bias == down ? few.columns() : count);
     for (int64_t j = 0; j < few.columns(); ++j) {
       std::copy_n(few.column(j), few.rows(), all.column(j));
     }
@@ -141,6 +153,9 @@ NarrowMlp with_factors(const NarrowMlp& pivoted, const StoredFormat& stored) {
   for (const MlpTensor& tensor : pivoted.tensors) by_name[tensor.name] = &tensor;
   NarrowMlp out{{}, pivoted.largest_map};
   for (const std::string which : {"gate", "up", "down"}) {
+    if (const auto bias = by_name.find(which + std::string(kBiasEnding)); bias != by_name.end()) {
+      out.tensors.push_back(*bias->second);
+    }
     const auto dense = by_name.find(which + "_proj.weight");
     if (dense == by_name.end()) continue;
     const DoubleMatrix& weight = dense->second->values;

@@ -4,6 +4,7 @@
 // layers of a model. The functions fail only if a LAPACK routine does.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -15,12 +16,20 @@
 
 namespace neuronmm::compress {
 
+inline constexpr std::string_view kBiasEnding = "_proj.bias";
+
 // A tensor under its name in model/mlp_reader.h, without the layer's prefix. It has either `values`
-// or, for the indices of pivots, `numbers`.
+// or, for the indices of pivots, `numbers`. A bias is one row.
 struct MlpTensor {
   std::string name;
   DoubleMatrix values;
   std::vector<int32_t> numbers;
+
+  bool is_bias() const { return name.ends_with(kBiasEnding); }
+  Shape shape() const {
+    if (!numbers.empty()) return {std::ssize(numbers)};
+    return is_bias() ? Shape{values.columns()} : Shape{values.rows(), values.columns()};
+  }
 };
 // A narrowed MLP as the tensors of a checkpoint.
 struct NarrowMlp {
@@ -41,9 +50,9 @@ struct KeptNeurons {
 Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMetric& metric,
                                  const std::vector<int32_t>& order, const io::MlpShape& shape);
 
-// Adds the tensors of gate and up, for inputs with the Gram matrix `gram` [H, H]. Maps are rounded
-// (map_format(stored)) before the weights that belong to them are fitted. The weights are not
-// rounded yet; the caller rounds them to `stored`.
+// Adds the tensors of gate and up, and all biases, for inputs with the Gram matrix `gram` [H, H].
+// Maps are rounded (map_format(stored)) before the weights that belong to them are fitted. The
+// weights are not rounded yet; the caller rounds them to `stored`.
 Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
                      const StoredFormat& stored, NarrowMlp& out);
 // Adds the tensors of down_t [H, k], for neurons with the Gram matrix `gram` [k, k].

@@ -2,11 +2,17 @@
 
 namespace neuronmm::compress {
 
-NarrowWeights::NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored) {
+NarrowWeights::NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored,
+                             Activation activation)
+    : activation_(activation) {
   const DType dtype = staged_dtype(stored);
   for (const MlpTensor& tensor : mlp.tensors) {
     if (!tensor.numbers.empty()) {
       numbers_[tensor.name] = tensor.numbers;
+      continue;
+    }
+    if (tensor.is_bias()) {
+      held_[tensor.name] = {DType::kF32, tensor.shape(), to_checkpoint(tensor.values, DType::kF32)};
       continue;
     }
     const bool map = tensor.name.ends_with("_pivot_proj.weight");
@@ -29,6 +35,8 @@ ops::Pivots NarrowWeights::pivots(const std::string& which) const {
 
 ops::LinearWeight NarrowWeights::linear(const std::string& which) const {
   ops::LinearWeight weight;
+  const std::string bias = which + std::string(kBiasEnding);
+  if (held_.contains(bias)) weight.bias = view(bias);
   // Checkpoints call the factor that is applied first "v".
   if (held_.contains(which + "_v_proj.weight")) {
     weight.u_t = view(which + "_v_proj.weight");
@@ -45,7 +53,7 @@ ops::LinearWeight NarrowWeights::linear(const std::string& which) const {
 }
 
 ops::MlpWeight NarrowWeights::mlp() const {
-  ops::MlpWeight mlp{linear("gate"), linear("up"), linear("down"), pivots("input")};
+  ops::MlpWeight mlp{linear("gate"), linear("up"), linear("down"), pivots("input"), activation_};
   if (!mlp.in.empty()) mlp.gate.in = mlp.up.in = {};
   return mlp;
 }

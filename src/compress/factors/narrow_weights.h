@@ -15,8 +15,9 @@ namespace neuronmm::compress {
 // The weights of a narrow MLP.
 class NarrowWeights {
  public:
-  // Rounds every weight as it will be stored. Weights of few bits are held as fp32.
-  NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored);
+  // Rounds every weight as it will be stored. Weights of few bits, and biases, are held as fp32.
+  NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored,
+                Activation activation = Activation::kSilu);
   NarrowWeights(const NarrowWeights&) = delete;
   NarrowWeights& operator=(const NarrowWeights&) = delete;
 
@@ -37,6 +38,7 @@ class NarrowWeights {
   };
   std::map<std::string, Held> held_;
   std::map<std::string, std::vector<int32_t>> numbers_;
+  Activation activation_;
 };
 
 }  // namespace neuronmm::compress

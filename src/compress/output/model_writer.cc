@@ -1,6 +1,7 @@
 #include "compress/output/model_writer.h"
 
 #include "compress/factors/narrow_layers.h"
+#include "compress/factors/narrow_mlp.h"
 #include "compress/output/factors_file.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/rounding/codes_file.h"
@@ -91,7 +92,7 @@ class SourceList {
         add_kept(name, tensor);
         // The two factors take the place of one tensor.
       } else if (!name.ends_with(kFirstEnding)) {
-        add_factors(found->second, tensor.dtype);
+        add_factors(found->second, written_dtype(tensor.dtype));
       }
     }
     return std::move(sources_);
@@ -106,7 +107,7 @@ class SourceList {
   // Adds a tensor that stays in the model as it is or rounded. Tensors are visited one at a time,
   // and their pages are released.
   void add_kept(const std::string& name, const TensorView& tensor) {
-    const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
+    const io::TensorSpec spec = {name, written_dtype(tensor.dtype), tensor.shape};
     const auto rounding = quantization_ ? model::rounding_of(name, model_.config, *quantization_)
                                         : std::optional<LowBitFormat>();
     if (!model_.codes.empty() && rounding && model::is_linear(name, model_.config)) {
@@ -149,6 +150,8 @@ class SourceList {
       for (const MlpMatrix matrix : kMlpMatrices) {
         mlps_[mlp + std::string(matrix_name(matrix)) + std::string(kDenseEnding)] = {
             layer, mlp, matrix == MlpMatrix::kGate};
+        const std::string bias = mlp + std::string(matrix_name(matrix)) + std::string(kBiasEnding);
+        if (model_.checkpoint.has(bias)) mlps_[bias] = {layer, mlp, false};
       }
     }
   }
@@ -203,7 +206,7 @@ class SourceList {
 Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
   NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
-  return write_tensors(tensors, folder, progress, max_shard_bytes);
+  return write_tensors(tensors, source.config.architecture, folder, progress, max_shard_bytes);
 }
 
 }  // namespace neuronmm::compress

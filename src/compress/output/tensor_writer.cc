@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <span>
 
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "base/task_labels.h"
 #include "compress/rounding/quantized_formats.h"
+#include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
@@ -69,6 +72,39 @@ TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
   return {matrix.dtype, {count, matrix.columns()}, matrix.data + first * row_bytes};
 }
 
+// Passes the rows of a tensor to `use`, some at a time: views of a tensor of ours, and fp32 copies
+// of a tensor in a foreign format.
+Status visit_rows(const TensorView& tensor, const std::function<Status(const TensorView&)>& use) {
+  const int64_t columns = tensor.shape.back(), rows = tensor.size() / columns;
+  const int64_t step = std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, columns));
+  std::vector<float> values;
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    if (tensor.foreign == nullptr) {
+      NMM_TRY(use(rows_of(tensor, first, count)));
+      continue;
+    }
+    values.resize(static_cast<size_t>(count * columns));
+    parallel_ranges(count, [&](int64_t begin, int64_t end) {
+      to_floats(tensor, (first + begin) * columns, (end - begin) * columns,
+                values.data() + begin * columns);
+    });
+    NMM_TRY(
+        use({DType::kF32, {count, columns}, reinterpret_cast<const std::byte*>(values.data())}));
+  }
+  return {};
+}
+
+// Appends a tensor in a foreign format in the dtype of its spec.
+Status append_foreign(ShardWriter& writer, const io::TensorSpec& spec, const TensorView& tensor) {
+  std::vector<std::byte> bytes;
+  return visit_rows(tensor, [&](const TensorView& rows) {
+    bytes.clear();
+    append_rounded(spec.dtype, reinterpret_cast<const float*>(rows.data), rows.size(), bytes);
+    return writer.append(bytes);
+  });
+}
+
 // Returns whether all scales are finite. A scale is not finite if its columns hold NaN or infinity.
 bool all_finite(const std::vector<bf16>& scales) {
   return std::ranges::all_of(scales, [](bf16 scale) { return std::isfinite(scale.to_float()); });
@@ -79,13 +115,10 @@ bool all_finite(const std::vector<bf16>& scales) {
 // rows are rounded.
 Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const std::string& name,
                          const TensorView& weight) {
-  const int64_t rows = weight.rows();
-  const int64_t step =
-      std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, weight.columns()));
   std::vector<bf16> scales;
   std::vector<uint8_t> groups;
-  for (int64_t first = 0; first < rows; first += step) {
-    const auto piece = ops::quantize(rows_of(weight, first, std::min(step, rows - first)), format);
+  const Status visited = visit_rows(weight, [&](const TensorView& rows) -> Status {
+    const auto piece = ops::quantize(rows, format);
     if (!all_finite(piece.scales)) {
       return fail("tensor {:?}: cannot be rounded to {} bits: it holds NaN or infinity", name,
                   format.bits);
@@ -93,7 +126,9 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
     NMM_TRY(writer.append(std::as_bytes(std::span(piece.values))));
     scales.insert(scales.end(), piece.scales.begin(), piece.scales.end());
     groups.insert(groups.end(), piece.multipliers.begin(), piece.multipliers.end());
-  }
+    return {};
+  });
+  NMM_TRY(visited);
   NMM_TRY(writer.append(std::as_bytes(std::span(scales))));
   return writer.append(std::as_bytes(std::span(groups)));
 }
@@ -114,17 +149,20 @@ Status append_tensor(const TensorSource& source, ShardWriter& writer) {
     if (source.rounding) {
       return append_rounded_to(*source.rounding, writer, source.spec.name, tensor);
     }
+    if (tensor.foreign != nullptr) return append_foreign(writer, source.spec, tensor);
     return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
   });
 }
 
 }  // namespace
 
-Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
-                     Progress& progress, int64_t max_shard_bytes) {
+Status write_tensors(const std::vector<TensorSource>& sources, io::Architecture architecture,
+                     const std::filesystem::path& folder, Progress& progress,
+                     int64_t max_shard_bytes) {
   std::vector<io::TensorSpec> specs;
   for (const TensorSource& source : sources) {
     for (io::TensorSpec& spec : stored_specs(source.spec, source.rounding)) {
+      spec.name = io::stored_name(architecture, spec.name);
       specs.push_back(std::move(spec));
     }
   }

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "io/model_config.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "ops/quantize.h"
@@ -31,8 +32,10 @@ struct TensorSource {
 };
 
 // Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.
-// Fails with the tensor's name if a value to be rounded is NaN or infinite.
-Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
-                     Progress& progress, int64_t max_shard_bytes = io::kMaxShardBytes);
+// Tensors get the names that folders of the architecture have. Fails with the tensor's name if a
+// value to be rounded is NaN or infinite.
+Status write_tensors(const std::vector<TensorSource>& sources, io::Architecture architecture,
+                     const std::filesystem::path& folder, Progress& progress,
+                     int64_t max_shard_bytes = io::kMaxShardBytes);
 
 }  // namespace neuronmm::compress

@@ -98,16 +98,19 @@ Values factors(const Values& sizes, const Values& squares, double exponent) {
 }
 
 // Returns the factors by which `vector` is multiplied in order to be divided by s and rounded to
-// its dtype. Changes `s` to the exact quotients after that rounding.
-Values divisors(const TensorView& vector, Values& s) {
+// its dtype. Changes `s` to the exact quotients after that rounding. With an offset, what is
+// divided is the stored value plus the offset (TensorScale).
+Values divisors(const TensorView& vector, Values& s, double offset = 0.0) {
   DoubleMatrix values(1, vector.size());
   to_doubles(vector, 0, vector.size(), values.data());
   DoubleMatrix divided = values;
-  for (int64_t i = 0; i < values.size(); ++i) divided(0, i) /= s[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < values.size(); ++i) {
+    divided(0, i) = (values(0, i) + offset) / s[static_cast<size_t>(i)] - offset;
+  }
   round_to(vector.dtype, divided);
   for (int64_t i = 0; i < values.size(); ++i) {
-    if (values(0, i) == 0.0) continue;
-    const double exact = values(0, i) / divided(0, i);
+    if (values(0, i) + offset == 0.0) continue;
+    const double exact = (values(0, i) + offset) / (divided(0, i) + offset);
     s[static_cast<size_t>(i)] = std::isfinite(exact) && exact > 0.0 ? exact : 1.0;
   }
   return inverse(s);
@@ -143,7 +146,7 @@ class Smoothing {
     NMM_ASSIGN(const TensorView norm,
                checkpoint_.require(prefix_ + "norm.weight", {config_.hidden_size}));
     Values s = factors(sizes, column_squares(weight), exponent_(name));
-    scales_[prefix_ + "norm.weight"].rows = divisors(norm, s);
+    scales_[prefix_ + "norm.weight"] = norm_scale(norm, s);
     scales_[name].columns = s;
     checkpoint_.release_pages();
     return {};
@@ -167,6 +170,11 @@ class Smoothing {
     return {};
   }
 
+  // Returns how the gains of a norm change so that its outputs are divided by s.
+  TensorScale norm_scale(const TensorView& gains, Values& s) const {
+    return {.rows = divisors(gains, s, config_.gain_offset), .offset = config_.gain_offset};
+  }
+
   TensorScale& scale(const std::string& name) { return scales_[at_ + name]; }
 
   // Returns the name of the tensor that the input of a linear layer is multiplied by.
@@ -181,7 +189,9 @@ class Smoothing {
     return least;
   }
 
+  // Without a norm of the input there is nothing that could be divided.
   void smooth_projections(const model::LayerWeights& weights, const Values& sizes) {
+    if (weights.input_norm.empty()) return;
     Values squares(sizes.size());
     for (const auto* linear : {&weights.q, &weights.k, &weights.v}) {
       squares = sum_of(std::move(squares), input_squares(*linear));
@@ -189,7 +199,7 @@ class Smoothing {
     Values s = factors(sizes, squares,
                        smallest({"self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                  "self_attn.v_proj.weight"}));
-    scale("input_layernorm.weight").rows = divisors(weights.input_norm, s);
+    scale("input_layernorm.weight") = norm_scale(weights.input_norm, s);
     for (const char letter : {'q', 'k', 'v'}) {
       scale(fmt::format("self_attn.{}_proj.weight", letter)).columns = s;
     }
@@ -220,11 +230,12 @@ class Smoothing {
   }
 
   void smooth_mlp(const model::LayerWeights& weights, const Values& sizes) {
+    if (weights.post_attention_norm.empty()) return;
     const ops::MlpWeight& mlp = weights.mlp;
     const Values squares = sum_of(input_squares(mlp.gate), input_squares(mlp.up));
     Values s = factors(sizes, mlp.in.empty() ? squares : before_pivots(mlp.in, squares),
                        smallest({first_of("mlp.gate", mlp.gate), first_of("mlp.up", mlp.up)}));
-    scale("post_attention_layernorm.weight").rows = divisors(weights.post_attention_norm, s);
+    scale("post_attention_layernorm.weight") = norm_scale(weights.post_attention_norm, s);
     if (!mlp.in.empty()) {
       const Values of_pivots = scale_pivots("mlp.input", mlp.in, s);
       scale("mlp.gate_proj.weight").columns = of_pivots;
@@ -251,7 +262,8 @@ class Smoothing {
 
   void smooth_neurons(const ops::MlpWeight& mlp, const Values& sizes) {
     const std::string down = first_of("mlp.down", mlp.down);
-    const Values s = factors(sizes, input_squares(mlp.down), smallest({down}));
+    Values s = factors(sizes, input_squares(mlp.down), smallest({down}));
+    if (!mlp.up.bias.empty()) scale("mlp.up_proj.bias").rows = divisors(mlp.up.bias, s);
     scale(mlp.up.low_rank() ? "mlp.up_u_proj.weight" : "mlp.up_proj.weight").rows = inverse(s);
     scale(down).columns = s;
   }
@@ -287,7 +299,8 @@ std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& sc
       const double of_row = scale.rows.empty() ? 1.0 : scale.rows[static_cast<size_t>(i)];
       for (size_t j = 0; j < row.size(); ++j) {
         const double of_column = scale.columns.empty() ? 1.0 : scale.columns[j];
-        out[static_cast<size_t>(i * columns) + j] = static_cast<float>(row[j] * of_row * of_column);
+        const double value = (row[j] + scale.offset) * of_row * of_column - scale.offset;
+        out[static_cast<size_t>(i * columns) + j] = static_cast<float>(value);
       }
     }
   });

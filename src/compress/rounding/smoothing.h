@@ -44,9 +44,11 @@ struct ChannelSizes {
 using ChannelSizesOf = std::function<Result<ChannelSizes>(int64_t layer)>;
 
 // Factors by which the rows and columns of a tensor [rows, columns] are multiplied. An empty vector
-// means that all factors are 1. A vector tensor only has row factors.
+// means that all factors are 1. A vector tensor only has row factors. The factors multiply the sum
+// of a stored value and `offset`, which the gains of some models' norms have (gain_offset).
 struct TensorScale {
-  std::vector<double> rows, columns;
+  std::vector<double> rows = {}, columns = {};
+  double offset = 0.0;
 };
 using TensorScales = std::map<std::string, TensorScale>;  // by the names in the checkpoint
 

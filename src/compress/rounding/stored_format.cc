@@ -30,7 +30,7 @@ Status check_largest(const std::string& where, double exact, DType dtype) {
 
 StoredFormat stored_format(const WeightFormats& weights, DType weight) {
   if (weights) return weights->linear;
-  return weight;
+  return written_dtype(weight);
 }
 
 StoredFormat map_format(const StoredFormat& weight) {

@@ -41,7 +41,7 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
   const io::ModelConfig& config = inputs.config;
   DenseReference reference(inputs);
   reference.stride_ = stride;
-  reference.rotary_ = model::rotary_embedding(config);
+  reference.rotary_ = model::RotaryTables(config);
   NMM_ASSIGN(
       const TensorView table,
       inputs.checkpoint.require(model::tensor_prefix(inputs.checkpoint) + "embed_tokens.weight",
@@ -52,10 +52,11 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
   rows = 0;
   for (const auto& sequence : sequences) {
     const int64_t length = std::ssize(sequence);
-    model::embed(table, sequence, hidden.view().row_range(rows, length));
+    model::embed(table, sequence, config.embedding_scale, hidden.view().row_range(rows, length));
     rows += length;
     reference.caches_.push_back(
         inputs.backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, length}));
+    model::begin_sequence(config, length, *reference.caches_.back());
     reference.batch_.push_back({reference.caches_.back().get(), length});
   }
   reference.embedded_ = hidden;
@@ -77,9 +78,8 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
 }
 
 void DenseReference::add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const {
-  const TensorView& norm = weights_[static_cast<size_t>(layer)].post_attention_norm;
-  const NormedMlp normed_mlp(inputs_->config, norm, mlp, inputs_->backend);
-  inputs_->backend.add(normed_mlp.output(residual.view()).view(), residual.view());
+  const model::LayerWeights& around = weights_[static_cast<size_t>(layer)];
+  NormedMlp(inputs_->config, around, mlp, inputs_->backend).add_to(residual.view());
 }
 
 double DenseReference::divergence(Matrix hidden, const ops::Linear* projection) const {
@@ -141,17 +141,21 @@ double DenseReference::divergence_with_head(const ops::Linear& head) const {
 }
 
 double DenseReference::divergence_with_table(const ops::Linear& head, Matrix embedded) const {
-  for (const model::DecoderLayer& layer : layers_) {
-    layer.forward(embedded.view(), rotary_, batch_);
-  }
+  run_embedded(embedded.view());
   return divergence(compared_rows(std::move(embedded)), &head);
 }
 
 double DenseReference::divergence_with_embeddings(Matrix embedded) const {
-  for (const model::DecoderLayer& layer : layers_) {
-    layer.forward(embedded.view(), rotary_, batch_);
-  }
+  run_embedded(embedded.view());
   return divergence(compared_rows(std::move(embedded)));
+}
+
+void DenseReference::run_embedded(MutableMatrixView embedded) const {
+  const double scale = inputs_->config.embedding_scale;
+  if (scale != 1.0) inputs_->backend.scale(static_cast<float>(scale), embedded);
+  for (const model::DecoderLayer& layer : layers_) {
+    layer.forward(embedded, rotary_, batch_);
+  }
 }
 
 Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {

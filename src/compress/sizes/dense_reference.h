@@ -58,6 +58,8 @@ class DenseReference {
   Result<double> divergence_of(const WithMlp& with_mlp) const;
 
  private:
+  // Takes rows of an embedding table through all layers.
+  void run_embedded(MutableMatrixView embedded) const;
   explicit DenseReference(const CompressionInputs& inputs) : inputs_(&inputs) {}
   void add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const;
   double divergence_after(int64_t layer, Matrix hidden) const;
@@ -70,7 +72,7 @@ class DenseReference {
   double divergence(Matrix hidden, const ops::Linear* projection = nullptr) const;
 
   const CompressionInputs* inputs_;
-  ops::RotaryEmbedding rotary_;
+  model::RotaryTables rotary_;
   std::vector<std::unique_ptr<ops::KvCache>> caches_;  // one layer per sequence, as layer 0
   std::vector<ops::SequenceRows> batch_;
   std::vector<model::LayerWeights> weights_;

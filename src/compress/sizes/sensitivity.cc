@@ -36,8 +36,14 @@ class TruncatedWeight {
   ops::LinearWeight weight_;
 };
 
+// The bias of the matrix stays.
 ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::LinearWeight& weight) {
-  (which == MlpMatrix::kGate ? mlp.gate : which == MlpMatrix::kUp ? mlp.up : mlp.down) = weight;
+  ops::LinearWeight& replaced = which == MlpMatrix::kGate ? mlp.gate
+                                : which == MlpMatrix::kUp ? mlp.up
+                                                          : mlp.down;
+  const TensorView bias = replaced.bias;
+  replaced = weight;
+  replaced.bias = bias;
   return mlp;
 }
 
@@ -84,12 +90,13 @@ class SensitivityPass {
     rows = 0;
     for (const auto& probe : probes_) {
       const int64_t length = std::ssize(probe);
-      model::embed(table, probe, dense_.view().row_range(rows, length));
+      model::embed(table, probe, config_.embedding_scale, dense_.view().row_range(rows, length));
       rows += length;
       // Attention needs the keys and values of a layer only while that layer runs. The cache
       // therefore has one layer, which every layer uses as layer 0.
       caches_.push_back(
           backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
+      model::begin_sequence(config_, length, *caches_.back());
       batch_.push_back({caches_.back().get(), length});
     }
     return {};
@@ -122,8 +129,7 @@ class SensitivityPass {
     }
     layer.attention_half(dense_.view(), rotary_, batch_);
     NMM_TRY(branch_off(index, weights));
-    const NormedMlp mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
-    backend_.add(mlp.output(dense_.view()).view(), dense_.view());
+    NormedMlp(config_, weights, weights.mlp, backend_).add_to(dense_.view());
     checkpoint_.release_pages();
     return {};
   }
@@ -141,11 +147,11 @@ class SensitivityPass {
       for (const bool at_floor : {false, true}) {
         const int64_t rank = matrices[i].rank;
         const TruncatedWeight truncated(factors[i], at_floor ? floor_rank(rank, block_) : rank);
-        const NormedMlp mlp(config_, weights.post_attention_norm,
+        const NormedMlp mlp(config_, weights,
                             with_matrix(weights.mlp, matrices[i].matrix, truncated.weight()),
                             backend_);
         branches_.push_back({sensitivities_.size(), at_floor, dense_});
-        backend_.add(mlp.output(dense_.view()).view(), branches_.back().hidden.view());
+        mlp.add_to(branches_.back().hidden.view());
         NMM_TRY(step(layer));
       }
       sensitivities_.push_back({0.0, 0.0, factors[i].singular_values});
@@ -215,7 +221,7 @@ class SensitivityPass {
   const ops::Backend& backend_;
   const std::vector<std::vector<text::TokenId>> probes_;
   Progress& progress_;
-  const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
+  const model::RotaryTables rotary_ = model::RotaryTables(config_);
   std::vector<std::unique_ptr<ops::KvCache>> caches_;
   std::vector<ops::SequenceRows> batch_;
   Matrix dense_;  // the hidden states of all probes, one after the other

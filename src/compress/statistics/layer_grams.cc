@@ -1,10 +1,12 @@
 #include "compress/statistics/layer_grams.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include "base/task_labels.h"
 #include "compress/statistics/layerwise_pass.h"
 #include "compress/statistics/mlp_statistics.h"
+#include "compress/statistics/normed_mlp.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/transformer.h"
@@ -23,30 +25,42 @@ const LayerwisePass::Settings kCalibrationPass = {.name = "calibration",
 class GramVisit : public SequenceVisit {
  public:
   GramVisit(const VisitContext& context, const model::LayerWeights& weights)
-      : context_(context), layer_(context.config, 0, weights, context.backend) {}
+      : context_(context),
+        layer_(context.config, 0, weights, context.backend),
+        down_(weights.mlp.down) {}
 
   void visit(const SequenceState& state) override {
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
-    Observer observer(state.sums);
+    Observer observer(state.sums, down_);
     layer_.forward(hidden, context_.rotary, std::span(&rows, 1), &observer);
   }
 
  private:
   class Observer : public model::MlpObserver {
    public:
-    explicit Observer(std::span<DoubleMatrix> sums) : sums_(sums) {}
+    Observer(std::span<DoubleMatrix> sums, const ops::LinearWeight& down)
+        : sums_(sums), down_(down) {}
     void on_mlp(int64_t, ConstMatrixView input, ConstMatrixView output) override {
       add_gram(input, sums_[0]);
-      add_gram(output, sums_[1]);
+      if (down_.bias.empty()) return add_gram(output, sums_[1]);
+      Matrix of_weight(output.rows, output.columns);
+      for (int64_t i = 0; i < output.rows; ++i) {
+        std::copy_n(output.row(i), output.columns, of_weight.row(i));
+      }
+      remove_bias(down_, of_weight.view());
+      add_gram(of_weight.view(), sums_[1]);
     }
 
    private:
     std::span<DoubleMatrix> sums_;
+    const ops::LinearWeight& down_;
   };
 
   VisitContext context_;
   model::DecoderLayer layer_;
+  ops::LinearWeight down_;
 };
 
 fs::path layer_path(const fs::path& work, int64_t layer) {

@@ -43,7 +43,7 @@ Result<LayerwisePass> LayerwisePass::open(const CompressionInputs& inputs, const
   pass.work_ = work;
   pass.settings_ = settings;
   pass.held_ = std::make_unique<Held>();
-  pass.held_->rotary = model::rotary_embedding(config);
+  pass.held_->rotary = model::RotaryTables(config);
   pass.held_->cache = inputs.backend.make_kv_cache(
       {1, config.num_key_value_heads, config.head_dim, inputs.text->longest()});
   pass.num_layers_ = config.num_hidden_layers;
@@ -80,7 +80,9 @@ Status LayerwisePass::embed() {
   NMM_ASSIGN(const TensorView table,
              checkpoint.require(model::tensor_prefix(checkpoint) + "embed_tokens.weight",
                                 {inputs_.config.vocab_size, hidden_size_}));
-  for (size_t s = 0; s < sequences().size(); ++s) model::embed(table, sequences()[s], hidden(s));
+  for (size_t s = 0; s < sequences().size(); ++s) {
+    model::embed(table, sequences()[s], inputs_.config.embedding_scale, hidden(s));
+  }
   embedded_ = true;
   return {};
 }

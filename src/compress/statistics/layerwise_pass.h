@@ -64,7 +64,7 @@ class LayerwisePass {
  private:
   // Objects that visits refer to. Their addresses stay the same when the pass is moved.
   struct Held {
-    ops::RotaryEmbedding rotary;
+    model::RotaryTables rotary;
     std::unique_ptr<ops::KvCache> cache;
   };
   explicit LayerwisePass(const CompressionInputs& inputs) : inputs_(inputs) {}

@@ -3,7 +3,9 @@
 namespace neuronmm::compress {
 namespace {
 
-void put_tensor(const TensorView& tensor, MessageWriter& out) {
+void put_tensor(const TensorView& any, MessageWriter& out) {
+  std::vector<std::byte> storage;
+  const TensorView tensor = without_foreign(any, DType::kF32, storage);
   out.put(tensor.dtype);
   out.put(tensor.shape);
   const auto bytes = static_cast<size_t>(tensor.shape.empty() ? 0 : tensor.size_bytes());
@@ -20,7 +22,7 @@ bool is_own(const ops::LinearWeight& weight, const ops::LinearWeight& own) {
 }
 
 void put_linear(const ops::LinearWeight& weight, const ops::LinearWeight& own, MessageWriter& out) {
-  NMM_CHECK(is_own(weight, own) || (!weight.quantized() && weight.bias.empty()));
+  NMM_CHECK(is_own(weight, own) || !weight.quantized());
   out.put(is_own(weight, own));
   if (is_own(weight, own)) return;
   put_tensor(weight.w_t, out);
@@ -28,6 +30,7 @@ void put_linear(const ops::LinearWeight& weight, const ops::LinearWeight& own, M
   put_tensor(weight.v_t, out);
   put_pivots(weight.in, out);
   put_pivots(weight.out, out);
+  put_tensor(weight.bias, out);
 }
 
 }  // namespace
@@ -37,6 +40,7 @@ void put_mlp(const ops::MlpWeight& mlp, const ops::MlpWeight& own, MessageWriter
   put_linear(mlp.up, own.up, out);
   put_linear(mlp.down, own.down, out);
   put_pivots(mlp.in, out);
+  out.put(mlp.activation);
 }
 
 ReceivedMlp::ReceivedMlp(MessageReader& in, const ops::MlpWeight& own) {
@@ -44,6 +48,7 @@ ReceivedMlp::ReceivedMlp(MessageReader& in, const ops::MlpWeight& own) {
   weight_.up = linear(in, own.up);
   weight_.down = linear(in, own.down);
   weight_.in = pivots(in);
+  weight_.activation = in.value<Activation>();
 }
 
 TensorView ReceivedMlp::tensor(MessageReader& in) {
@@ -69,6 +74,7 @@ ops::LinearWeight ReceivedMlp::linear(MessageReader& in, const ops::LinearWeight
   weight.v_t = tensor(in);
   weight.in = pivots(in);
   weight.out = pivots(in);
+  weight.bias = tensor(in);
   return weight;
 }
 

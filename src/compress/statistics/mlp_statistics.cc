@@ -55,6 +55,14 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
   return shapes;
 }
 
+double mean_squares(ConstMatrixView rows) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
+  }
+  return sum / static_cast<double>(rows.columns);
+}
+
 // Runs the second half of a layer in single steps, because backends do not show what happens
 // between gate and down.
 class OpenNormedMlp {
@@ -62,28 +70,33 @@ class OpenNormedMlp {
   OpenNormedMlp(const io::ModelConfig& config, const model::LayerWeights& weights,
                 const ops::Backend& backend)
       : backend_(backend),
-        eps_(static_cast<float>(config.rms_norm_eps)),
-        norm_(static_cast<size_t>(weights.post_attention_norm.size())),
+        around_(config, weights.post_attention_norm, weights.mlp_output_norm),
+        norms_output_(!weights.mlp_output_norm.empty()),
+        activation_(weights.mlp.activation),
         neurons_(weights.mlp.neurons()),
         gate_(backend.make_linear(alone(weights.mlp.gate, weights.mlp))),
         up_(backend.make_linear(alone(weights.mlp.up, weights.mlp))),
-        down_(backend.make_linear(weights.mlp.down)) {
-    to_floats(weights.post_attention_norm, 0, weights.post_attention_norm.size(), norm_.data());
-  }
+        down_(backend.make_linear(weights.mlp.down)) {}
 
   void apply(MutableMatrixView hidden, std::span<DoubleMatrix> sums) {
     const int64_t inner = sums[kNeurons].rows();
-    Matrix input(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
+    Matrix normed(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
     // A layer with fewer neurons fills the first columns only. The other columns stay 0.
     const MutableMatrixView neurons(gate.data(), gate.rows(), neurons_, inner);
-    backend_.rms_norm(hidden, norm_, eps_, input.view());
-    gate_->apply(input.view(), neurons);
-    up_->apply(input.view(), {up.data(), up.rows(), neurons_, inner});
-    activate(gate, up, sums);
-    add_gram(input.view(), sums[kIn]);
+    const ConstMatrixView input = around_.input(backend_, hidden, normed.view());
+    gate_->apply(input, neurons);
+    up_->apply(input, {up.data(), up.rows(), neurons_, inner});
+    activate_all(gate, up, sums);
+    add_gram(input, sums[kIn]);
     add_gram(gate.view(), sums[kNeurons]);
-    down_->apply(neurons, input.view());
-    backend_.add(input.view(), hidden);
+    down_->apply(neurons, normed.view());
+    const double before = norms_output_ ? mean_squares(normed.view()) : 0.0;
+    around_.finish(backend_, normed.view());
+    backend_.add(normed.view(), hidden);
+    // A norm of the output makes an error of down larger or smaller. The residual stream is
+    // measured in the units that down has.
+    const double after = norms_output_ ? mean_squares(normed.view()) : 0.0;
+    sums[kResidual](0, 0) += mean_squares(hidden) * (after > 0.0 ? before / after : 1.0);
   }
 
  private:
@@ -94,9 +107,9 @@ class OpenNormedMlp {
     return matrix;
   }
 
-  // Computes gate = silu(gate) * up and the sums of squared slopes. Each neuron belongs to one
+  // Computes gate = activate(gate) * up and the sums of squared slopes. Each neuron belongs to one
   // thread, so that the sums are the same for any number of threads.
-  static void activate(Matrix& gate, const Matrix& up, std::span<DoubleMatrix> sums) {
+  void activate_all(Matrix& gate, const Matrix& up, std::span<DoubleMatrix> sums) const {
     double* const gate_slope = sums[kGateSlope].data();
     double* const up_slope = sums[kUpSlope].data();
     parallel_ranges(gate.columns(), [&](int64_t first, int64_t last) {
@@ -104,30 +117,33 @@ class OpenNormedMlp {
         float* const h = gate.row(i);
         const float* const u = up.row(i);
         for (int64_t j = first; j < last; ++j) {
-          const float g = h[j], sigmoid = 1.0f / (1.0f + std::exp(-g)), silu = g * sigmoid;
-          const double of_gate = u[j] * sigmoid * (1.0f + g * (1.0f - sigmoid));
+          const auto [active, slope] = activated(h[j]);
+          const double of_gate = u[j] * slope;
           gate_slope[j] += of_gate * of_gate;
-          up_slope[j] += double{silu} * silu;
-          h[j] = silu * u[j];
+          up_slope[j] += double{active} * active;
+          h[j] = active * u[j];
         }
       }
     });
   }
 
+  // Returns the activation's value and slope.
+  std::pair<float, float> activated(float g) const {
+    if (activation_ == Activation::kSilu) {
+      const float sigmoid = 1.0f / (1.0f + std::exp(-g));
+      return {g * sigmoid, sigmoid * (1.0f + g * (1.0f - sigmoid))};
+    }
+    return {static_cast<float>(activate(activation_, g)),
+            static_cast<float>(activation_slope(activation_, g))};
+  }
+
   const ops::Backend& backend_;
-  float eps_;
-  std::vector<float> norm_;
+  model::SubLayer around_;
+  bool norms_output_;
+  Activation activation_;
   int64_t neurons_;
   std::unique_ptr<ops::Linear> gate_, up_, down_;
 };
-
-double mean_squares(ConstMatrixView rows) {
-  double sum = 0.0;
-  for (int64_t i = 0; i < rows.rows; ++i) {
-    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
-  }
-  return sum / static_cast<double>(rows.columns);
-}
 
 // Writes as many of the pass's sums as there are means, beginning with sum `first`.
 Status write_sums(LayerwisePass& pass, const fs::path& path, const std::vector<Mean>& means,
@@ -145,8 +161,7 @@ class HeadInput {
         const TensorView norm,
         checkpoint.require(model::tensor_prefix(checkpoint) + "norm.weight", {config.hidden_size}));
     HeadInput input;
-    input.norm_.resize(static_cast<size_t>(norm.size()));
-    to_floats(norm, 0, norm.size(), input.norm_.data());
+    input.norm_ = model::norm_gains(norm, config);
     input.eps_ = static_cast<float>(config.rms_norm_eps);
     return input;
   }
@@ -186,10 +201,10 @@ class StatisticsVisit : public SequenceVisit {
   void visit(const SequenceState& state) override {
     sums_ = state.sums;
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
     mlp_.apply(hidden, sums_);
-    sums_[kResidual](0, 0) += mean_squares(hidden);
     if (all_ && last_) head_.add_to(sums_[kHead], context_.backend, hidden);
   }
 

@@ -4,8 +4,8 @@
 // The model may be compressed already.
 //
 // H hidden_size, I intermediate_size, A num_attention_heads * head_dim. x is the MLP's input, g =
-// gate·x, u = up·x and h = silu(g) * u. Neurons that a layer of a compressed model does not have
-// count as h = 0.
+// gate·x, u = up·x and h = activate(g) * u. Neurons that a layer of a compressed model does not
+// have count as h = 0.
 
 #include <filesystem>
 #include <vector>
@@ -23,7 +23,10 @@ struct MlpStatistics {
   DoubleMatrix neurons;     // [I, I], mean of h·hᵀ
   DoubleMatrix gate_slope;  // [1, I], mean of (∂h/∂g)²
   DoubleMatrix up_slope;    // [1, I], mean of (∂h/∂u)²
-  DoubleMatrix residual;    // [1, 1], mean over tokens of |hidden state after the layer|² / H
+  // [1, 1], mean over tokens of |hidden state after the layer|² / H. With a norm of the MLP's
+  // output, it is multiplied by the mean square of that output before the norm over the one after
+  // it.
+  DoubleMatrix residual;
 };
 
 // The statistics of one layer's attention.

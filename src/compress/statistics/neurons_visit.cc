@@ -12,12 +12,13 @@
 namespace neuronmm::compress {
 namespace {
 
-// Computes the neurons of a narrowed MLP: silu(gate) * up.
+// Computes the neurons of a narrowed MLP: activate(gate) * up.
 class NarrowNeurons {
  public:
   NarrowNeurons(const ops::MlpWeight& weights, const ops::Backend& backend)
       : gate_(backend.make_linear(weights.gate)),
         up_(backend.make_linear(weights.up)),
+        activation_(weights.activation),
         count_(weights.gate.out_features()) {}
 
   Matrix operator()(ConstMatrixView x) const {
@@ -27,7 +28,10 @@ class NarrowNeurons {
     parallel_for(x.rows, [&](int64_t i) {
       for (int64_t j = 0; j < count_; ++j) {
         const float g = gate.row(i)[j];
-        h.row(i)[j] = g / (1.0f + std::exp(-g)) * up.row(i)[j];
+        const float active = activation_ == Activation::kSilu
+                                 ? g / (1.0f + std::exp(-g))
+                                 : static_cast<float>(activate(activation_, g));
+        h.row(i)[j] = active * up.row(i)[j];
       }
     });
     return h;
@@ -35,6 +39,7 @@ class NarrowNeurons {
 
  private:
   std::unique_ptr<ops::Linear> gate_, up_;
+  Activation activation_;
   int64_t count_;
 };
 
@@ -46,16 +51,21 @@ class NeuronsVisit : public SequenceVisit {
       : context_(context),
         mlp_(in, weights.mlp),
         neurons_(mlp_.weight(), context.backend),
-        normed_mlp_(context.config, weights.post_attention_norm, weights.mlp, context.backend),
+        normed_mlp_(context.config, weights, weights.mlp, context.backend),
+        down_(weights.mlp.down),
         layer_(context.config, 0, weights, context.backend) {}
 
   void visit(const SequenceState& state) override {
     const MutableMatrixView hidden = state.hidden;
+    model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
     const Matrix h = neurons_(normed_mlp_.input(hidden).view());
-    const Matrix target = normed_mlp_.output(hidden);
-    context_.backend.add(target.view(), hidden);
+    Matrix target = normed_mlp_.output(hidden);
+    Matrix added = target;
+    normed_mlp_.finish(added.view());
+    context_.backend.add(added.view(), hidden);
+    remove_bias(down_, target.view());
     add_gram(h.view(), state.sums[kNeuronGram]);
     add_cross_gram(target.view(), h.view(), state.sums[kTargetCross]);
   }
@@ -65,6 +75,7 @@ class NeuronsVisit : public SequenceVisit {
   ReceivedMlp mlp_;
   NarrowNeurons neurons_;
   NormedMlp normed_mlp_;
+  ops::LinearWeight down_;
   model::DecoderLayer layer_;
 };
 

@@ -13,20 +13,28 @@
 
 namespace neuronmm::compress {
 
+// Subtracts the bias of a linear layer from its outputs `y`, if it has one. The weights of a layer
+// are fitted to what they alone compute.
+void remove_bias(const ops::LinearWeight& linear, MutableMatrixView y);
+
 // `backend` and what `mlp` points to must outlive the object. `residual` [M, H] has one token per
 // row.
 class NormedMlp {
  public:
-  NormedMlp(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
-            const ops::Backend& backend);
+  // The norms around the MLP are those of `layer`, whatever the weights of `mlp` are.
+  NormedMlp(const io::ModelConfig& config, const model::LayerWeights& layer,
+            const ops::MlpWeight& mlp, const ops::Backend& backend);
   // Returns what the MLP reads.
   Matrix input(ConstMatrixView residual) const;
-  // Returns what the MLP adds to the residual.
+  // Returns what the MLP itself returns, before a norm of its output.
   Matrix output(ConstMatrixView residual) const;
+  // Adds what the MLP adds to the residual stream.
+  void add_to(MutableMatrixView residual) const;
+  // Turns what output() returns into what is added to the residual stream.
+  void finish(MutableMatrixView output) const { around_.finish(backend_, output); }
 
  private:
-  float eps_;
-  std::vector<float> norm_;
+  model::SubLayer around_;
   const ops::Backend& backend_;
   std::unique_ptr<ops::Mlp> mlp_;
 };

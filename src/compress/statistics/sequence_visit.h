@@ -11,6 +11,7 @@
 #include "compress/statistics/message.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "model/rope.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
@@ -51,7 +52,7 @@ struct VisitContext {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
   const ops::Backend& backend;
-  const ops::RotaryEmbedding& rotary;
+  const model::RotaryTables& rotary;
   ops::KvCache& cache;
 };
 

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <new>
+#include <string_view>
 #include <utility>
 
 namespace neuronmm::serve {
 namespace {
 
 using ops::kKvBlock;
+
+// No request may give a salt with this end, because JSON texts hold no such bytes.
+constexpr std::string_view kLongSalt = "\xFF long";
 
 std::span<const TokenId> block_tokens(std::span<const TokenId> tokens, size_t block) {
   return tokens.subspan(block * kKvBlock, kKvBlock);
@@ -124,8 +128,20 @@ void SequenceMemory::take_cached_blocks(std::span<const TokenId> tokens) {
   }
 }
 
+void SequenceMemory::expect(std::span<const TokenId> tokens) {
+  cache_->set_expected_tokens(std::ssize(tokens));
+  const bool is_long = std::ssize(tokens) > memory_.transformer_.config().long_rope_from();
+  if (is_long) salt_ += kLongSalt;
+  cache_->set_long_rope(is_long);
+}
+
+bool SequenceMemory::outgrows_rope() const {
+  return !cache_->long_rope() && length() + 1 > memory_.transformer_.config().long_rope_from();
+}
+
 bool SequenceMemory::reserve_with_prefix(std::span<const TokenId> tokens) {
   NMM_CHECK(cache_->blocks().empty());
+  expect(tokens);
   take_cached_blocks(tokens);
   const PrefixCache::Match next = find_next(tokens);
   const int64_t positions = std::ssize(tokens);
@@ -133,6 +149,12 @@ bool SequenceMemory::reserve_with_prefix(std::span<const TokenId> tokens) {
                                          adopt_and_reserve(*next.entry, positions));
   if (taken) cache_->set_length(length() + next.common);
   return taken || reserve(positions);
+}
+
+bool SequenceMemory::reserve_whole(std::span<const TokenId> tokens) {
+  NMM_CHECK(cache_->blocks().empty());
+  expect(tokens);
+  return reserve(std::ssize(tokens));
 }
 
 bool SequenceMemory::reserve_and_copy(PrefixCache::Entry& entry, int64_t positions) {
@@ -207,6 +229,8 @@ void SequenceMemory::keep_last_block(std::span<const TokenId> tokens) {
 
 std::unique_ptr<SequenceMemory> SequenceMemory::fork() const {
   auto copy = std::make_unique<SequenceMemory>(memory_, salt_);
+  copy->cache_->set_expected_tokens(cache_->expected_tokens());
+  copy->cache_->set_long_rope(cache_->long_rope());
   for (PrefixCache::Entry* const entry : shared_) copy->use_shared_block(*entry);
   if (!copy->reserve(length())) return nullptr;
   if (length() % kKvBlock != 0) {

@@ -72,6 +72,8 @@ class SequenceMemory {
   // from the cache, because its logits have to be computed. Returns false if there are not enough
   // blocks.
   [[nodiscard]] bool reserve_with_prefix(std::span<const TokenId> tokens);
+  // The same without the prefix cache.
+  [[nodiscard]] bool reserve_whole(std::span<const TokenId> tokens);
   // Appends complete cached blocks that were computed from the sequence's next tokens, as far as
   // there are any. `tokens` are all tokens of the sequence. Nothing happens if the last block is
   // incomplete.
@@ -85,6 +87,9 @@ class SequenceMemory {
   // Puts the last, incomplete block into the prefix cache. No function but the destructor may be
   // called afterwards. Call share_blocks() first. If the system has no memory, nothing happens.
   void keep_last_block(std::span<const TokenId> tokens);
+  // Returns whether the next token makes the sequence longer than the model's table for short
+  // sequences (model/transformer.h). Its keys and values are then useless to itself.
+  bool outgrows_rope() const;
   // Returns a second sequence with the same tokens, or null if there are not enough blocks. Call
   // share_blocks() first: complete blocks are then shared, and only the last incomplete one is
   // copied.
@@ -102,8 +107,12 @@ class SequenceMemory {
   // its own at that index, the block is given back.
   void use_shared_block(PrefixCache::Entry& entry);
 
+  // Tells the cache how long the sequence is at least. Sequences that turn by different tables
+  // share no blocks, so their salts differ.
+  void expect(std::span<const TokenId> tokens);
+
   KvMemory& memory_;
-  const std::string salt_;
+  std::string salt_;
   std::unique_ptr<ops::KvCache> cache_;
   // The entries of the first blocks. Blocks after them belong to this sequence alone.
   std::vector<PrefixCache::Entry*> shared_;

@@ -205,6 +205,11 @@ void Scheduler::plan_decoding() {
     if (sequence->decoding()) decoding.push_back(sequence);
   }
   for (Sequence* const sequence : decoding) {
+    // The next token changes the table by which all keys turn, so the sequence begins again.
+    if (sequence->memory && sequence->memory->outgrows_rope()) {
+      preempt(*sequence);
+      continue;
+    }
     bool fits = false;
     run_for_one_answer(*sequence,
                        [&] { fits = sequence->memory && reserve_next_position(*sequence); });
@@ -223,7 +228,7 @@ void Scheduler::admit() {
     bool fits = false;
     run_for_one_answer(sequence, [&] {
       auto memory = std::make_unique<SequenceMemory>(memory_, sequence.job.cache_salt);
-      fits = sequence.job.needs_every_token() ? memory->reserve(std::ssize(tokens))
+      fits = sequence.job.needs_every_token() ? memory->reserve_whole(tokens)
                                               : memory->reserve_with_prefix(tokens);
       if (!fits) return;
       queue_.run(sequence);

@@ -36,7 +36,9 @@ void Scheduler::propose() {
     const model::Continuation& text = sequence.continuation;
     const int64_t left = text.limit() - std::ssize(text.generated()) - 1;
     if (!sequence.draft) return report_draft_failure();
-    tasks.push_back({&text, sequence.draft.get(), std::min(left, share)});
+    const int64_t alike =
+        model::same_rope_tokens(transformer_.config(), sequence.memory->length()) - 1;
+    tasks.push_back({&text, sequence.draft.get(), std::min({left, share, alike})});
   }
   speculation_->propose(tasks);
   if (speculation_->failure()) return report_draft_failure();

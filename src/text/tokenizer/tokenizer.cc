@@ -128,10 +128,10 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
 // Some messages name the folder, because a missing tokenizer.json often means a missing folder.
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
-  std::error_code ignored;
   NMM_TRY(io::require_folder(folder));
   NMM_TRY(io::refuse_missing(path));
-  if (!std::filesystem::exists(path, ignored))
+  NMM_ASSIGN(const bool found, io::is_there(path));
+  if (!found)
     return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
   NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));
   auto parsed = parse_tokenizer_json(text, path.string());

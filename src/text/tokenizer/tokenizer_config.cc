@@ -26,7 +26,7 @@ using nlohmann::json;
 // A file that cannot be examined counts as one that exists, so that reading it gives an error.
 bool file_exists(const fs::path& path) {
   std::error_code ignored;
-  return fs::status(path, ignored).type() != fs::file_type::not_found;
+  return fs::status(path, ignored).type() != fs::file_type::not_found || io::has_mounted_text(path);
 }
 
 // The special tokens that every tokenizer of transformers has, in the order in which transformers

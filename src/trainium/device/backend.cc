@@ -171,6 +171,15 @@ class DeviceBackend : public ops::Backend {
     core_->run(add_work(x.rows, x.columns));
     if (host_) host_->add(x, y);
   }
+  // One pass over the elements each, like add.
+  void scale(float factor, MutableMatrixView y) const override {
+    core_->run(add_work(y.rows, y.columns));
+    if (host_) host_->scale(factor, y);
+  }
+  void soft_cap(float cap, MutableMatrixView y) const override {
+    core_->run(add_work(y.rows, y.columns));
+    if (host_) host_->soft_cap(cap, y);
+  }
 
  private:
   std::shared_ptr<Core> core_;

@@ -47,6 +47,9 @@ Status check_weights(const ops::MlpWeight& mlp) {
 // the factors.
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   NMM_TRY(check_weights(weight));
+  if (weight.activation != Activation::kSilu) {
+    return fail("the NeuronCore's MLP kernels compute SwiGLU; the model's MLPs are GeGLU (tanh)");
+  }
   MlpShape shape{.hidden_size = weight.in_features(),
                  .intermediate_size = weight.neurons(),
                  .input_pivots = weight.in.rank(),

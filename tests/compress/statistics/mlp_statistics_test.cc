@@ -36,6 +36,7 @@ class Statistics : public CompressTest {
     if (fs::exists(head_path(path(work)))) all += bytes(work, head_path("").string());
     return all;
   }
+  void expect_mlp_means();
   void SetUp() override {
     CompressTest::SetUp();
     text_sequences_ = sequences();
@@ -44,13 +45,19 @@ class Statistics : public CompressTest {
   CalibrationSequences text_sequences_;
 };
 
-double silu_times(double g, double u) { return g / (1.0 + std::exp(-g)) * u; }
+double gate_times(Activation activation, double g, double u) {
+  if (activation == Activation::kSilu) return g / (1.0 + std::exp(-g)) * u;
+  return g / 2.0 * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (g + 0.044715 * g * g * g))) * u;
+}
 
 // Sums over all tokens of the naive transformer, with slopes by central differences.
 struct NaiveSums {
+  Activation activation = Activation::kSilu;
   DoubleMatrix in{kHidden, kHidden}, neurons{kInner, kInner}, gate{1, kInner}, up{1, kInner};
   double residual = 0.0;
   int64_t tokens = 0;
+
+  double gated(double g, double u) const { return gate_times(activation, g, u); }
 
   void add(const model::NaiveMlpRows& rows) {
     constexpr double kStep = 1e-5;
@@ -58,11 +65,10 @@ struct NaiveSums {
       const auto &x = rows.input[t], &g = rows.gate[t], &u = rows.up[t];
       std::vector<double> h;
       for (size_t j = 0; j < g.size(); ++j) {
-        h.push_back(silu_times(g[j], u[j]));
+        h.push_back(gated(g[j], u[j]));
         const double of_gate =
-            (silu_times(g[j] + kStep, u[j]) - silu_times(g[j] - kStep, u[j])) / (2 * kStep);
-        const double of_up =
-            (silu_times(g[j], u[j] + kStep) - silu_times(g[j], u[j] - kStep)) / (2 * kStep);
+            (gated(g[j] + kStep, u[j]) - gated(g[j] - kStep, u[j])) / (2 * kStep);
+        const double of_up = (gated(g[j], u[j] + kStep) - gated(g[j], u[j] - kStep)) / (2 * kStep);
         gate(0, static_cast<int64_t>(j)) += of_gate * of_gate;
         up(0, static_cast<int64_t>(j)) += of_up * of_up;
       }
@@ -99,9 +105,26 @@ void expect_means(const DoubleMatrix& found, const DoubleMatrix& sum, double tok
   EXPECT_LE(difference, kActivationError * largest) << name;
 }
 
-TEST_F(Statistics, MlpMeansMatchTheNaiveTransformer) {
+TEST_F(Statistics, MlpMeansMatchTheNaiveTransformer) { expect_mlp_means(); }
+
+TEST_F(Statistics, MlpMeansOfOtherSwitchesMatchTheNaiveTransformer) {
+  use_family(io::Architecture::kLlama, true);
+  config_.activation = Activation::kGeluTanh;
+  config_.gain_offset = 0.25;
+  config_.embedding_scale = 2.0;
+  config_.residual_scale = 0.5;
+  config_.score_scale = 0.4;
+  config_.score_cap = 4.0;
+  config_.ropes.push_back({.theta = 50.0, .scaling = {}, .rotary_width = 4});
+  config_.layers = {{.window = 5, .rope = 1}, {.rope = io::kNoRope}, {}};
+  input_.write_tensors(tensors_);
+  expect_mlp_means();
+}
+
+void Statistics::expect_mlp_means() {
   ASSERT_TRUE(gather("work").ok());
   std::vector<NaiveSums> sums(kLayers);
+  for (NaiveSums& sum : sums) sum.activation = config_.activation;
   for (const auto& sequence : text_sequences_.sequences) {
     const auto layers = model::naive_mlp_rows(config_, tensors_, sequence);
     for (size_t layer = 0; layer < sums.size(); ++layer) sums[layer].add(layers[layer]);

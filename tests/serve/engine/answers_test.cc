@@ -226,7 +226,7 @@ model::Transformer make_kind(const Kind& kind, const ops::Backend& backend) {
   config.hidden_size = 96;
   config.intermediate_size = 144;
   config.dtype = kind.dtype;
-  if (kind.architecture == io::Architecture::kMistral) config.sliding_window = 150;
+  if (kind.architecture == io::Architecture::kMistral) config.fill_layers({.window = 150});
   if (!kind.form.empty()) {
     config.compression = model::tiny_record(kind.form, {kind.shape, kind.shape});
   }

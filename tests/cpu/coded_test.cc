@@ -1,0 +1,127 @@
+// This test compares products with coded weights and with the same values in fp32. The results must
+// have the same bits for every instruction set, number of rows and shape. The test linear_test.cc
+// checks that the fp32 results are right.
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+
+#include "cpu/on_every_target.h"
+#include "ops/drawn_codes.h"
+#include "ops/owned_tensor.h"
+
+namespace neuronmm::cpu {
+namespace {
+
+constexpr uint64_t kCodedSeed = 31;
+constexpr CodeKind kCodeKinds[] = {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kFloat8};
+
+std::vector<float> values_of_codes(const DrawnCodes& codes) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < codes.rows(); ++i) {
+    for (int64_t k = 0; k < codes.columns(); ++k) values.push_back(codes.value(i, k));
+  }
+  return values;
+}
+
+class Coded : public OnEveryTarget {
+ protected:
+  void expect_same_bits(const ops::Linear& coded, const ops::Linear& floats, int64_t m, int64_t k,
+                        int64_t n) {
+    const Matrix x = random_matrix(m, k, random_);
+    Matrix expected(m, n), y(m, n);
+    floats.apply(x.view(), expected.view());
+    coded.apply(x.view(), y.view());
+    const size_t bytes = static_cast<size_t>(m * n) * sizeof(float);
+    EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0) << "M " << m;
+  }
+  // Compares a dense layer [k, n] of every kind, with groups in order and permuted.
+  void expect_same_layer(int64_t k, int64_t n, int64_t group, const std::vector<int64_t>& rows) {
+    const OwnedTensor bias(DType::kF32, {n}, random_values(n, random_));
+    for (const CodeKind kind : kCodeKinds) {
+      for (const bool permuted : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << "kind " << static_cast<int>(kind) << ", K " << k << ", N " << n
+                     << ", groups of " << group << ", " << permuted);
+        const DrawnCodes codes(kind, n, k, group, permuted, random_);
+        const OwnedTensor floats(DType::kF32, {n, k}, values_of_codes(codes));
+        const auto coded_layer = backend_->make_linear({.w_t = codes.view(), .bias = bias.view()});
+        const auto float_layer = backend_->make_linear({.w_t = floats.view(), .bias = bias.view()});
+        for (const int64_t m : rows) expect_same_bits(*coded_layer, *float_layer, m, k, n);
+      }
+    }
+  }
+
+  std::mt19937_64 random_{kCodedSeed};
+  std::unique_ptr<ops::Backend> backend_ = make_backend(kernels_);
+};
+NMM_ON_EVERY_TARGET(Coded);
+NMM_WITH_EMULATED_AMX(Coded);
+
+TEST_P(Coded, MatchesFloatsForManyNumbersOfRows) {
+  expect_same_layer(130, 70, 32, {1, 2, 5, 6, 7, 12, 13, 33, 97, 240});
+}
+
+TEST_P(Coded, MatchesFloatsForManyShapes) {
+  for (const int64_t k : {1, 2, 3, 8, 31, 64, 127, 1024, 1025, 2050}) {
+    expect_same_layer(k, 33, 64, {1, 9});
+  }
+  for (const int64_t n : {1, 8, 31, 32, 64, 100, 700}) expect_same_layer(96, n, 96, {1, 9});
+}
+
+TEST_P(Coded, MatchesFloatsInTheFusedMlp) {
+  const int64_t h = 70, i = 200;
+  const auto drawn = [&](int64_t rows, int64_t columns) {
+    return DrawnCodes(CodeKind::kInt4, rows, columns, 32, false, random_);
+  };
+  const DrawnCodes gate = drawn(i, h), up = drawn(i, h), down = drawn(h, i);
+  const OwnedTensor gate_floats(DType::kF32, {i, h}, values_of_codes(gate)),
+      up_floats(DType::kF32, {i, h}, values_of_codes(up)),
+      down_floats(DType::kF32, {h, i}, values_of_codes(down));
+  const auto coded =
+      backend_->make_mlp({{.w_t = gate.view()}, {.w_t = up.view()}, {.w_t = down.view()}});
+  const auto floats = backend_->make_mlp(
+      {{.w_t = gate_floats.view()}, {.w_t = up_floats.view()}, {.w_t = down_floats.view()}});
+  for (const int64_t m : {1, 4, 13, 40}) {
+    const Matrix x = random_matrix(m, h, random_);
+    Matrix expected(m, h), y(m, h);
+    floats->apply(x.view(), expected.view());
+    coded->apply(x.view(), y.view());
+    EXPECT_EQ(std::memcmp(y.data(), expected.data(), static_cast<size_t>(m * h) * sizeof(float)), 0)
+        << "M " << m;
+  }
+}
+
+TEST_P(Coded, MemoryIsThatOfTheCodes) {
+  const DrawnCodes four(CodeKind::kInt4, 64, 256, 128, false, random_);
+  const PackedMatrix packed(four.view());
+  EXPECT_EQ(packed.size_bytes(), 64 * 256 / 2 + 64 * 2 * 8);
+  const DrawnCodes eight(CodeKind::kInt8, 64, 256, 256, false, random_);
+  EXPECT_EQ(PackedMatrix(eight.view()).size_bytes(), 64 * 256 + 64 * 8);
+}
+
+TEST_P(Coded, NanCodesGiveNan) {
+  DrawnCodes codes(CodeKind::kFloat8, 32, 4, 4, false, random_);
+  codes.code(3, 2) = 127;
+  codes.code(9, 1) = 255;
+  const auto layer = backend_->make_linear({.w_t = codes.view()});
+  const Matrix x = random_matrix(1, 4, random_);
+  Matrix y(1, 32);
+  layer->apply(x.view(), y.view());
+  for (int64_t n = 0; n < 32; ++n) EXPECT_EQ(std::isnan(y.data()[n]), n == 3 || n == 9) << n;
+}
+
+// Rows of a view, as a process of several takes them.
+TEST_P(Coded, AViewMayHaveSomeOfTheRows) {
+  const DrawnCodes codes(CodeKind::kInt4, 90, 64, 32, true, random_);
+  const std::vector<float> values = values_of_codes(codes);
+  const std::vector<float> some(values.begin() + 20 * 64, values.begin() + 60 * 64);
+  const OwnedTensor floats(DType::kF32, {40, 64}, some);
+  const auto coded_layer = backend_->make_linear({.w_t = codes.view(20, 40)});
+  const auto float_layer = backend_->make_linear({.w_t = floats.view()});
+  expect_same_bits(*coded_layer, *float_layer, 3, 64, 40);
+}
+
+}  // namespace
+}  // namespace neuronmm::cpu
