@@ -2,6 +2,7 @@
 // families are compared with transformers in tests/model/families_test.cc.
 
 #include <cmath>
+#include <span>
 
 #include "config_text.h"
 #include "io/checkpoint.h"
@@ -10,6 +11,7 @@
 #include "io/model_config.h"
 #include "io/model_folder.h"
 #include "io/safetensors_writer.h"
+#include "io/shards.h"
 #include "io_test.h"
 
 namespace neuronmm::io {
