@@ -1,6 +1,7 @@
 #include "machine_limits.h"
 
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -26,6 +27,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 // more.
 inline constexpr int kSums = 12;
 
+// Calls step(j) for the numbers j of all sums, without a loop, which could keep them in memory.
+template <class Step, int... j>
+HWY_INLINE void each_of(const Step& step, std::integer_sequence<int, j...> /*all*/) {
+  (step(j), ...);
+}
+template <class Step>
+HWY_INLINE void each_sum(const Step& step) {
+  each_of(step, std::make_integer_sequence<int, kSums>());
+}
+
 // Runs `rounds` rounds of kSums multiply-adds and returns the number of floating-point operations.
 // *result keeps the compiler from removing them.
 double multiply_adds(int64_t rounds, float* result) {
@@ -34,7 +45,7 @@ double multiply_adds(int64_t rounds, float* result) {
   hn::Vec<decltype(d)> s[kSums];
   for (int i = 0; i < kSums; ++i) s[i] = hn::Iota(d, static_cast<float>(i));
   for (int64_t i = 0; i < rounds; ++i) {
-    for (int j = 0; j < kSums; ++j) s[j] = hn::MulAdd(s[j], factor, term);
+    each_sum([&](int j) HWY_ATTR { s[j] = hn::MulAdd(s[j], factor, term); });
   }
   for (int j = 1; j < kSums; ++j) s[0] = hn::Add(s[0], s[j]);
   *result = hn::GetLane(hn::SumOfLanes(d, s[0]));
@@ -66,7 +77,7 @@ double bf16_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
   for (int i = 0; i < kSums; ++i) s[i] = _mm512_set1_ps(static_cast<float>(i));
   const __m512i pairs = _mm512_set1_epi16(0x3C00);  // 2^-7
   for (int64_t i = 0; i < rounds; ++i) {
-    for (int j = 0; j < kSums; ++j) s[j] = bf16_dot(s[j], pairs);
+    each_sum([&](int j) HWY_ATTR { s[j] = bf16_dot(s[j], pairs); });
   }
   for (int j = 1; j < kSums; ++j) s[0] = _mm512_add_ps(s[0], s[j]);
   *result = _mm512_cvtss_f32(s[0]);
@@ -87,7 +98,7 @@ double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
   for (int i = 0; i < kSums; ++i) s[i] = _mm512_set1_epi32(i);
   const __m512i bytes = _mm512_set1_epi8(1);
   for (int64_t i = 0; i < rounds; ++i) {
-    for (int j = 0; j < kSums; ++j) s[j] = byte_dot(s[j], bytes);
+    each_sum([&](int j) HWY_ATTR { s[j] = byte_dot(s[j], bytes); });
   }
   for (int j = 1; j < kSums; ++j) s[0] = _mm512_add_epi32(s[0], s[j]);
   *result = static_cast<float>(_mm512_cvtsi512_si32(s[0]));
@@ -97,7 +108,7 @@ double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
   for (int i = 0; i < kSums; ++i) s[i] = _mm256_set1_epi16(static_cast<int16_t>(i));
   const __m256i bytes = _mm256_set1_epi8(1);
   for (int64_t i = 0; i < rounds; ++i) {
-    for (int j = 0; j < kSums; ++j) s[j] = byte_dot(s[j], bytes);
+    each_sum([&](int j) HWY_ATTR { s[j] = byte_dot(s[j], bytes); });
   }
   for (int j = 1; j < kSums; ++j) s[0] = _mm256_add_epi16(s[0], s[j]);
   *result = static_cast<float>(_mm256_cvtsi256_si32(s[0]));

@@ -1,3 +1,10 @@
+// The peer libxsmm of release 2, which has batch-reduce products and no layers.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
 #include <libxsmm.h>
 #include <omp.h>
 
@@ -6,104 +13,138 @@
 namespace neuronmm::bench {
 namespace {
 
-// The number of features in a block, as in libxsmm's own samples.
-constexpr int kBlock = 64;
+// The block of a batch-reduce product, in rows, features and inputs. The first two are the ones of
+// libxsmm's own samples for fully connected layers.
+constexpr int kRows = 64, kFeatures = 64, kInputs = 64;
 
-// Returns the largest divisor of m up to kBlock.
-int row_block(int64_t m) {
-  int block = static_cast<int>(std::min<int64_t>(m, kBlock));
-  while (m % block != 0) --block;
-  return block;
+struct BlockTypes {
+  libxsmm_datatype weights, activations, sums;
+  int size_bytes;
+};
+
+BlockTypes block_types_of(PeerType type) {
+  switch (type) {
+    case PeerType::kFp32:
+      return {LIBXSMM_DATATYPE_F32, LIBXSMM_DATATYPE_F32, LIBXSMM_DATATYPE_F32, 4};
+    case PeerType::kBf16:
+      return {LIBXSMM_DATATYPE_BF16, LIBXSMM_DATATYPE_BF16, LIBXSMM_DATATYPE_F32, 2};
+    case PeerType::kInt8:
+      break;
+  }
+  return {LIBXSMM_DATATYPE_I8, LIBXSMM_DATATYPE_U8, LIBXSMM_DATATYPE_I32, 1};
 }
 
-// A product by libxsmm's fully connected layer. Activations have the layout [rows / b][features /
-// 64][b][64].
-class LibxsmmProduct final : public PeerProduct {
- public:
-  LibxsmmProduct(const Matrix& w_t, int64_t rows)
-      : weights_(static_cast<size_t>(w_t.rows() * w_t.columns())) {
-    const int64_t n = w_t.rows(), k = w_t.columns();
-    float* to = weights_.data();  // [N / 64][K / 64][64 of K][64 of N]
-    for (int64_t block_n = 0; block_n < n; block_n += kBlock) {
-      for (int64_t i = 0; i < k; ++i) {
-        for (int64_t j = 0; j < kBlock; ++j) *to++ = w_t.row(block_n + j)[i];
-      }
-    }
-    libxsmm_dnn_fullyconnected_desc description = {};
-    description.N = static_cast<int>(rows);
-    description.C = static_cast<int>(k);
-    description.K = static_cast<int>(n);
-    description.bn = row_block(rows);
-    description.bk = description.bc = kBlock;
-    description.threads = omp_get_max_threads();
-    description.datatype_in = description.datatype_out = LIBXSMM_DNN_DATATYPE_F32;
-    description.buffer_format = LIBXSMM_DNN_TENSOR_FORMAT_NCPACKED;
-    description.filter_format = LIBXSMM_DNN_TENSOR_FORMAT_CKPACKED;
-    description.fuse_ops = LIBXSMM_DNN_FULLYCONNECTED_FUSE_NONE;
-    libxsmm_dnn_err_t status = LIBXSMM_DNN_SUCCESS;
-    layer_ = libxsmm_dnn_create_fullyconnected(description, &status);
-    NMM_CHECK(layer_ != nullptr);
-    scratch_.resize(libxsmm_dnn_fullyconnected_get_scratch_size(layer_, &status) + 64);
-    libxsmm_dnn_fullyconnected_bind_scratch(layer_, scratch_.data());
-    bind(LIBXSMM_DNN_REGULAR_FILTER, weights_.data());
+// Writes a value as the type of the weights. int8 weights are the fp32 ones times kInt8Scale, which
+// is good enough for times but not for values.
+void store(float value, PeerType type, char* to) {
+  constexpr float kInt8Scale = 1000.0f;
+  if (type == PeerType::kFp32) {
+    std::memcpy(to, &value, sizeof value);
+  } else if (type == PeerType::kBf16) {
+    const auto bits = static_cast<uint16_t>((std::bit_cast<uint32_t>(value) + 0x8000u) >> 16);
+    std::memcpy(to, &bits, sizeof bits);
+  } else {
+    *to = static_cast<char>(std::lround(std::clamp(value * kInt8Scale, -127.0f, 127.0f)));
   }
-  ~LibxsmmProduct() override {
-    for (libxsmm_dnn_tensor* tensor : tensors_) libxsmm_dnn_destroy_tensor(tensor);
-    libxsmm_dnn_destroy_fullyconnected(layer_);
+}
+
+// A product by batch-reduce kernels. libxsmm's matrices are column-major, so it computes Yᵀ = Wᵀ Xᵀ
+// with X and Y as they are. The weight has the layout [N / 64][K / 64][64 / v][64 of N][v of K],
+// where v values fill four bytes.
+class BatchReduceProduct final : public PeerProduct {
+ public:
+  BatchReduceProduct(const Matrix& w_t, int64_t rows, PeerType type, bool to_floats)
+      : type_(type), rows_(rows), n_(w_t.rows()), k_(w_t.columns()) {
+    pack(w_t);
+    const BlockTypes t = block_types_of(type);
+    // The sums of int8 products stay int32, which has as many bytes as fp32.
+    const bool sums = to_floats || type == PeerType::kInt8;
+    y_size_bytes_ = sums ? 4 : t.size_bytes;
+    const auto columns = static_cast<int>(std::min<int64_t>(rows, kRows));
+    const libxsmm_gemm_shape shape = libxsmm_create_gemm_shape(
+        kFeatures, columns, kInputs, kFeatures, static_cast<int>(k_), static_cast<int>(n_),
+        t.weights, t.activations, sums ? t.sums : t.activations, t.sums);
+    libxsmm_bitfield flags = LIBXSMM_GEMM_FLAG_BETA_0;
+    if (type != PeerType::kFp32) flags |= LIBXSMM_GEMM_FLAG_VNNI_A;
+    const libxsmm_gemm_batch_reduce_config config = libxsmm_create_gemm_batch_reduce_config(
+        LIBXSMM_GEMM_BATCH_REDUCE_STRIDE, kFeatures * kInputs * t.size_bytes,
+        kInputs * t.size_bytes, 0);
+    kernel_ = libxsmm_dispatch_brgemm(shape, flags, 0, config);
+    NMM_CHECK(kernel_ != nullptr);
   }
 
   void apply(const void* x, void* y) const override {
-    rebind(LIBXSMM_DNN_REGULAR_INPUT, x);
-    rebind(LIBXSMM_DNN_REGULAR_OUTPUT, y);
-#pragma omp parallel
-    libxsmm_dnn_fullyconnected_execute_st(layer_, LIBXSMM_DNN_COMPUTE_KIND_FWD, 0,
-                                          omp_get_thread_num());
+    const int64_t row_blocks = rows_ / std::min<int64_t>(rows_, kRows);
+    const int64_t feature_blocks = n_ / kFeatures;
+    // Each thread keeps a block of weights in its cache while it passes over the rows.
+#pragma omp parallel for
+    for (int64_t i = 0; i < feature_blocks; ++i) {
+      for (int64_t row = 0; row < row_blocks; ++row) multiply(x, y, i, row * kRows);
+    }
   }
 
  private:
-  void bind(libxsmm_dnn_tensor_type type, const void* data) const {
-    libxsmm_dnn_err_t status = LIBXSMM_DNN_SUCCESS;
-    libxsmm_dnn_tensor_datalayout* const layout =
-        libxsmm_dnn_fullyconnected_create_tensor_datalayout(layer_, type, &status);
-    libxsmm_dnn_tensor* const tensor = libxsmm_dnn_link_tensor(layout, data, &status);
-    libxsmm_dnn_destroy_tensor_datalayout(layout);
-    libxsmm_dnn_fullyconnected_bind_tensor(layer_, tensor, type);
-    tensors_.push_back(tensor);
-  }
-  // Binds a new address only. Every product is used with the same x and y again.
-  void rebind(libxsmm_dnn_tensor_type type, const void* data) const {
-    const void*& bound = bound_[type == LIBXSMM_DNN_REGULAR_OUTPUT];
-    if (bound != data) bind(type, bound = data);
+  void multiply(const void* x, void* y, int64_t feature_block, int64_t row) const {
+    const int size = block_types_of(type_).size_bytes;
+    unsigned long long count = static_cast<unsigned long long>(k_ / kInputs);
+    libxsmm_gemm_param arguments = {};
+    arguments.op.tertiary = &count;
+    arguments.a.primary =
+        const_cast<char*>(weights_.data() + feature_block * kFeatures * k_ * size);
+    arguments.b.primary = const_cast<char*>(static_cast<const char*>(x) + row * k_ * size);
+    arguments.c.primary =
+        static_cast<char*>(y) + (row * n_ + feature_block * kFeatures) * y_size_bytes_;
+    kernel_(&arguments);
   }
 
-  std::vector<float> weights_;
-  std::vector<char> scratch_;
-  libxsmm_dnn_fullyconnected* layer_ = nullptr;
-  mutable std::vector<libxsmm_dnn_tensor*> tensors_;
-  mutable const void* bound_[2] = {};
+  void pack(const Matrix& w_t) {
+    const int size = block_types_of(type_).size_bytes, v = 4 / size;
+    weights_.resize(static_cast<size_t>(n_ * k_ * size));
+    for (int64_t n = 0; n < n_; ++n) {
+      for (int64_t k = 0; k < k_; ++k) {
+        const int64_t block = (n / kFeatures * (k_ / kInputs) + k / kInputs) * kFeatures * kInputs;
+        const int64_t in_block =
+            (k % kInputs / v * kFeatures + n % kFeatures) * v + k % kInputs % v;
+        store(w_t.row(n)[k], type_, weights_.data() + (block + in_block) * size);
+      }
+    }
+  }
+
+  PeerType type_;
+  int64_t rows_, n_, k_;
+  int y_size_bytes_ = 4;
+  std::vector<char> weights_;
+  libxsmm_gemmfunction kernel_ = nullptr;
 };
 
 class Libxsmm final : public Peer {
  public:
-  Libxsmm() { libxsmm_init(); }
-  std::string name() const override { return "libxsmm fp32"; }
-  bool supports(int64_t, int64_t k, int64_t n) const override {
-    return k % kBlock == 0 && n % kBlock == 0;
+  explicit Libxsmm(PeerType type) : type_(type) { libxsmm_init(); }
+  std::string name() const override {
+    return type_ == PeerType::kFp32   ? "libxsmm fp32"
+           : type_ == PeerType::kBf16 ? "libxsmm bf16"
+                                      : "libxsmm u8s8";
   }
-  std::unique_ptr<PeerProduct> product(const Matrix& w_t, int64_t rows, bool) const override {
-    return std::make_unique<LibxsmmProduct>(w_t, rows);
+  PeerType type() const override { return type_; }
+  bool supports(int64_t rows, int64_t k, int64_t n) const override {
+    return k % kInputs == 0 && n % kFeatures == 0 && (rows < kRows || rows % kRows == 0);
   }
-  int64_t index(int64_t i, int64_t j, int64_t rows, int64_t columns) const override {
-    const int64_t b = row_block(rows);
-    return (i / b * (columns / kBlock) + j / kBlock) * b * kBlock + i % b * kBlock + j % kBlock;
+  std::unique_ptr<PeerProduct> product(const Matrix& w_t, int64_t rows,
+                                       bool to_floats) const override {
+    return std::make_unique<BatchReduceProduct>(w_t, rows, type_, to_floats);
   }
+
+ private:
+  PeerType type_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Peer>> libxsmm_peers() {
   std::vector<std::unique_ptr<Peer>> peers;
-  peers.push_back(std::make_unique<Libxsmm>());
+  for (const PeerType type : {PeerType::kFp32, PeerType::kBf16, PeerType::kInt8}) {
+    peers.push_back(std::make_unique<Libxsmm>(type));
+  }
   return peers;
 }
 

@@ -1,3 +1,5 @@
+#include <unordered_map>
+
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "peers.h"
@@ -33,35 +35,77 @@ const dnnl::engine& engine() {
 // weights are the fp32 ones times kInt8Scale, which is good enough for times but not for values.
 class OneDnnProduct final : public PeerProduct {
  public:
-  OneDnnProduct(const Matrix& w_t, int64_t m, PeerType type, bool to_floats) {
-    constexpr float kInt8Scale = 1000.0f;
+  OneDnnProduct(const Matrix& w_t, int64_t m, PeerType type, bool to_floats)
+      : column_scales_(type == PeerType::kInt8 ? static_cast<size_t>(w_t.rows()) : 0,
+                       1 / kInt8Scale) {
     const int64_t k = w_t.columns(), n = w_t.rows();
     const Types t = types_of(type, to_floats);
-    dnnl::primitive_attr attributes;
-    if (type == PeerType::kInt8) {
-      attributes.set_output_scales(2, std::vector<float>(static_cast<size_t>(n), 1 / kInt8Scale));
-    }
-    primitive_description_ = dnnl::matmul::primitive_desc(
-        {{{m, k}, t.x, Tag::ab}, {{k, n}, t.w, Tag::any}, {{m, n}, t.y, Tag::ab}}, attributes,
-        engine());
+    dnnl::primitive_attr attributes, scaled;
+    if (type == PeerType::kInt8) set_scales(attributes, scaled);
+    const dnnl::memory::desc x({m, k}, t.x, Tag::ab), w({k, n}, t.w, Tag::any),
+        y({m, n}, t.y, Tag::ab);
+#if DNNL_VERSION_MAJOR >= 3
+    primitive_description_ = dnnl::matmul::primitive_desc(engine(), x, w, y, attributes);
+#else
+    primitive_description_ = dnnl::matmul::primitive_desc({x, w, y}, attributes, engine());
+#endif
     primitive_ = dnnl::matmul(primitive_description_);
     dnnl::memory plain({{k, n}, Type::f32, Tag::ba}, engine(), const_cast<float*>(w_t.data()));
     weights_ = dnnl::memory(primitive_description_.weights_desc(), engine());
-    dnnl::primitive_attr scaled;
-    if (type == PeerType::kInt8) scaled.set_output_scales(0, {kInt8Scale});
-    dnnl::reorder(plain, weights_, scaled).execute(stream_, plain, weights_);
-    stream_.wait();
+    reorder(plain, scaled, type);
   }
 
   void apply(const void* x, void* y) const override {
     const dnnl::memory from(primitive_description_.src_desc(), engine(), const_cast<void*>(x));
     const dnnl::memory to(primitive_description_.dst_desc(), engine(), y);
-    primitive_.execute(stream_,
-                       {{DNNL_ARG_SRC, from}, {DNNL_ARG_WEIGHTS, weights_}, {DNNL_ARG_DST, to}});
+    std::unordered_map<int, dnnl::memory> arguments = {
+        {DNNL_ARG_SRC, from}, {DNNL_ARG_WEIGHTS, weights_}, {DNNL_ARG_DST, to}};
+#if DNNL_VERSION_MAJOR >= 3
+    if (!column_scales_.empty()) {
+      arguments.insert({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scales(column_scales_)});
+    }
+#endif
+    primitive_.execute(stream_, arguments);
     stream_.wait();
   }
 
  private:
+  static constexpr float kInt8Scale = 1000.0f;
+
+  // Since release 3, the values of scales are arguments of the primitives.
+  void set_scales(dnnl::primitive_attr& of_product, dnnl::primitive_attr& of_reorder) const {
+    constexpr int kEachColumn = 2;
+#if DNNL_VERSION_MAJOR >= 3
+    of_product.set_scales_mask(DNNL_ARG_WEIGHTS, kEachColumn);
+    of_reorder.set_scales_mask(DNNL_ARG_SRC, 0);
+#else
+    of_product.set_output_scales(kEachColumn, column_scales_);
+    of_reorder.set_output_scales(0, {kInt8Scale});
+#endif
+  }
+#if DNNL_VERSION_MAJOR >= 3
+  static dnnl::memory scales(const std::vector<float>& values) {
+    return dnnl::memory({{static_cast<int64_t>(values.size())}, Type::f32, Tag::x}, engine(),
+                        const_cast<float*>(values.data()));
+  }
+#endif
+  void reorder(dnnl::memory& plain, const dnnl::primitive_attr& scaled, PeerType type) {
+    const dnnl::reorder primitive(plain, weights_, scaled);
+    std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_FROM, plain},
+                                                       {DNNL_ARG_TO, weights_}};
+#if DNNL_VERSION_MAJOR >= 3
+    const std::vector<float> scale = {kInt8Scale};
+    if (type == PeerType::kInt8) {
+      arguments.insert({DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, scales(scale)});
+    }
+#else
+    (void)type;  // the reorder has its scale already
+#endif
+    primitive.execute(stream_, arguments);
+    stream_.wait();
+  }
+
+  std::vector<float> column_scales_;  // [N], empty unless the product is int8
   dnnl::matmul::primitive_desc primitive_description_;
   dnnl::matmul primitive_;
   dnnl::memory weights_;

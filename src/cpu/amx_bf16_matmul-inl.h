@@ -43,14 +43,18 @@ class AmxBf16Product {
     multiply_panel(tile.count,
                    {.a = a.words + a.bf16_offset(tile, block_, depth_) +
                          (piece.first_k - block_) / 2 * tile.count,
+                    .row_words = kStepWords,
+                    .step_words = tile.count * kStepWords,
                     .w = reinterpret_cast<const int32_t*>(piece.words),
                     .steps = bf16_words(piece.count) / kStepWords},
                    sums);
   }
 
-  // The rows of a tile and a panel, both in steps of 32 k.
+  // The rows of a tile and a panel, both in steps of 32 k. Rows and steps of the former may lie
+  // anywhere.
   struct Operands {
     const int32_t* a;
+    int64_t row_words, step_words;
     const int32_t* w;
     int64_t steps;
   };
@@ -76,10 +80,11 @@ class AmxBf16Product {
     if constexpr (kBothHalves) begin<2>(sums, upper);
     const int32_t* a = of.a;
     const int32_t* w = of.w;
+    const int64_t row_bytes = of.row_words * kWordBytes;
     for (int64_t i = 0; i < of.steps; ++i) {
-      constexpr int64_t kARow = kStepWords * kWordBytes, kWordRow = kPanel * kWordBytes;
-      Tiles::template load<4>(a, kARow);
-      if constexpr (kBothHalves) Tiles::template load<5>(a + upper * kStepWords, kARow);
+      constexpr int64_t kWordRow = kPanel * kWordBytes;
+      Tiles::template load<4>(a, row_bytes);
+      if constexpr (kBothHalves) Tiles::template load<5>(a + upper * of.row_words, row_bytes);
       Tiles::template load<6>(w, kWordRow);
       Tiles::template load<7>(w + kHalfPanel, kWordRow);
       Tiles::template dot_bf16<0, 4, 6>();
@@ -88,7 +93,7 @@ class AmxBf16Product {
         Tiles::template dot_bf16<2, 5, 6>();
         Tiles::template dot_bf16<3, 5, 7>();
       }
-      a += rows * kStepWords;
+      a += of.step_words;
       w += kStepWords * kPanel;
     }
     end<0>(sums, 0);

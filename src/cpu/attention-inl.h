@@ -115,8 +115,8 @@ class PairAttention {
 using PairAttention = FloatAttention<WidenedBf16Dot>;
 #endif
 
-// The same by AMX. The probabilities lie in steps of 32 positions, in which the rows lie one after
-// the other, like packed rows of bf16.
+// The same by AMX. Probabilities replace the scores that they come from, which takes half of each
+// row, so that both and a block of keys and values fit the first-level cache.
 template <class Product>
 class AmxAttention {
  public:
@@ -128,16 +128,17 @@ class AmxAttention {
       product_.multiply_panel(
           rows,
           {.a = of.all.q.words + of.all.q.bf16_offset(of.tile, 0, k),
+           .row_words = kBf16StepWords,
+           .step_words = rows * kBf16StepWords,
            .w = reinterpret_cast<const int32_t*>(of.keys) + first / kPanel * of.all.key_panel,
            .steps = bf16_words(k) / kBf16StepWords},
           {nullptr, 0, scores_ + first, kKeyBlock});
     }
   }
   float* scores(int64_t row) { return scores_ + row * kKeyBlock; }
-  HWY_INLINE void store(int64_t row, int64_t rows, int64_t i, Vector first, Vector second) {
-    const int64_t step = i / kPositions, word = i % kPositions / 2;
+  HWY_INLINE void store(int64_t row, int64_t /*rows*/, int64_t i, Vector first, Vector second) {
     hn::StoreU(Product::Bf16Pairs::round(first, second), Words(),
-               probabilities_ + (step * rows + row) * kBf16StepWords + word);
+               probabilities() + row * kKeyBlock + i / 2);
   }
   void add_values(const TileOfAttention& of) {
     const int64_t features = of.features();
@@ -145,7 +146,9 @@ class AmxAttention {
       float* const weighted = of.weighted() + first;
       product_.multiply_panel(
           of.rows(),
-          {.a = probabilities_,
+          {.a = probabilities(),
+           .row_words = kKeyBlock,
+           .step_words = kBf16StepWords,
            .w = reinterpret_cast<const int32_t*>(of.values) + first / kPanel * of.all.value_panel,
            .steps = of.padded() / kPositions},
           {weighted, features, weighted, features});
@@ -154,9 +157,10 @@ class AmxAttention {
 
  private:
   static constexpr int64_t kPositions = 2 * kBf16StepWords;
+  int32_t* probabilities() { return reinterpret_cast<int32_t*>(scores_); }
+
   Product product_;
   HWY_ALIGN float scores_[kMaxTileRows * kKeyBlock];
-  HWY_ALIGN int32_t probabilities_[kMaxTileRows * kKeyBlock / 2];
 };
 
 // Returns the positions of the block at `begin` that a row sees. A token sees positions up to its

@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 inline constexpr float kRounding = 0x1.8p23f;
 
 // Returns 2^(n + r) for -1/2 <= r <= 1/2, where `shifted` is n + kRounding. n goes into the
-// exponent, and a polynomial approximates 2^r. Its relative error is 2.6e-6 for degree 4 and 2e-9,
+// exponent, and a polynomial approximates 2^r. Its relative error is 2.7e-6 for degree 4 and 2e-9,
 // so that rounding is the limit, for degree 6. The coefficients come from the Remez algorithm.
 template <int kDegree>
 HWY_INLINE Vector power_of_parts(Vector shifted, Vector r) {
@@ -44,10 +44,29 @@ HWY_INLINE Vector power_of_parts(Vector shifted, Vector r) {
   return hn::BitCast(d, hn::Add(hn::BitCast(words, p), exponent));
 }
 
-// Returns 2^x for x <= 126, with 2^-125 for all x below -125. NaN stays NaN; for degree 4 it must
-// have zeros in its 9 lowest bits, as NaN of bf16 products does.
+#if HWY_TARGET == HWY_AVX3
+// Returns 2^x with the relative error of degree 4, from the powers of the fraction of x in [0, 1).
+// Two instructions split x and put the powers together (Intel Software Developer's Manual, volume
+// 2C, VREDUCEPS and VSCALEFPS). -infinity gives 0, and NaN stays NaN.
+HWY_INLINE Vector scaled_power_of_two(Vector x) {
+  constexpr float kOfFraction[] = {1.0000026226043701f, 0.6930038332939148f, 0.2414427548646927f,
+                                   0.052011456340551376f, 0.01353416871279478f};
+  constexpr int kDown = 9;  // to a whole number, downwards, without an exception
+  const Floats d;
+  const Vector r{_mm512_reduce_ps(x.raw, kDown)};
+  Vector p = hn::Set(d, kOfFraction[4]);
+  for (int i = 3; i >= 0; --i) p = hn::MulAdd(p, r, hn::Set(d, kOfFraction[i]));
+  return Vector{_mm512_scalef_ps(p.raw, x.raw)};
+}
+#endif
+
+// Returns 2^x for x <= 126. Powers below 2^-125 may have any value from 0 to 2^-125. NaN stays NaN;
+// for degree 4 it must have zeros in its 9 lowest bits, as NaN of bf16 products does.
 template <int kDegree>
 HWY_INLINE Vector power_of_two(Vector x) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kDegree == 4) return scaled_power_of_two(x);
+#endif
   const Floats d;
   const Vector rounding = hn::Set(d, kRounding);
   // Max returns its second argument if one of them is NaN.

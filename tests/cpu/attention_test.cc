@@ -92,9 +92,9 @@ struct Tokens {
   }
 
   // Products of bf16 round queries and probabilities, by up to 2^-9 of their values. Powers then
-  // have an error of 2.6e-6.
+  // have an error of 2.7e-6.
   double of_rounding() const {
-    return dtype != DType::kF32 && current_rounds_to_bf16 ? 0x1p-9 + 2.6e-6 : 0;
+    return dtype != DType::kF32 && current_rounds_to_bf16 ? 0x1p-9 + 2.7e-6 : 0;
   }
 
   // Runs tokens [first, first + count), which must be the cache's next.
