@@ -128,19 +128,19 @@ Result<std::optional<Quantization>> read_quantization(const JsonFields& config_f
   std::optional<Quantization> found;
   NMM_TRY(refuse_mlx(config_fields));
   NMM_ASSIGN(const auto older, find_object(config_fields, kOlderKey));
-  if (older && is_own_entry(*older)) {
-    NMM_ASSIGN(found, read_formats(*older));
-  } else if (older) {
-    // Checkpoint decodes the weights, which are floats to everything else.
-    NMM_TRY(parse_foreign_quantization(*older));
-  }
   NMM_ASSIGN(const auto current, find_object(config_fields, kQuantizationKey));
-  if (current && older && !is_own_entry(*older)) {
+  const bool own = older && is_own_entry(*older);
+  if (older && current && !own) {
     return fail(
-        "{}: expected \"{}\" or \"{}\", found both; remove the one that does not belong to "
-        "the weights",
+        "{}: expected \"{}\" or \"{}\", found both; remove the one that does not belong to the "
+        "weights",
         config_fields.source(), kQuantizationKey, kOlderKey);
   }
+  if (own) {
+    NMM_ASSIGN(found, read_formats(*older));
+  }
+  // Checkpoint decodes weights of another program, which are floats to everything else.
+  if (older && !own) NMM_TRY(parse_foreign_quantization(*older));
   if (current) {
     NMM_ASSIGN(found, read_formats(*current));
   }
