@@ -246,7 +246,7 @@ TEST_P(ForeignModel, BiasesAndModulesInFloatsAreRead) {
   }
 }
 
-// What writes another folder begins with a config without the entry.
+// A command that writes another folder begins with a config that lacks the entry.
 TEST_P(ForeignModel, OtherFoldersOfTheModelHaveNoSuchEntry) {
   write(kMethodsOfModels[0], config_of_multiples_of_8(io::Architecture::kLlama),
         [](const std::string&) { return true; });
