@@ -38,7 +38,8 @@ Result<ModelFolder> open_model_to_run(const std::filesystem::path& folder);
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint);
 
 // Returns the text of the folder's config.json. If open_model() has tied the model, the text says
-// so. The entry about weights that another program has rounded is left out. What writes another folder of the same model begins with this text.
+// so. The entry about weights that another program has rounded is left out. What writes another
+// folder of the same model begins with this text.
 Result<std::string> config_text(const Checkpoint& checkpoint);
 
 }  // namespace neuronmm::io

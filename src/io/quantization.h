@@ -66,9 +66,9 @@ std::string format_text(const LowBitFormat& format);
 // only counted.
 std::string quantization_text(const Quantization& quantization);
 
-// Reads the entry from `fields` (those of config.json), under either key. Weights of another program
-// that foreign_quantization.h reads are no rounded weights here, and those that it refuses are an
-// error.
+// Reads the entry from `fields` (those of config.json), under either key. Weights of another
+// program that foreign_quantization.h reads are no rounded weights here, and those that it refuses
+// are an error.
 Result<std::optional<Quantization>> read_quantization(const JsonFields& fields);
 
 // Returns the config.json text of the same model with rounded weights. Every key of `original_text`

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <random>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -246,7 +247,54 @@ TEST_P(ForeignModel, BiasesAndModulesInFloatsAreRead) {
   }
 }
 
-// What writes another folder begins with a config without the entry.
+// Phi-3 is Llama with two fused matrices, whose codes are cut by rows.
+TEST_P(ForeignModel, RowsOfFusedMatricesAreCut) {
+  const io::ModelConfig config = config_of_multiples_of_8(io::Architecture::kLlama);
+  for (const Method& method : kMethodsOfModels) {
+    SCOPED_TRACE(method.name);
+    std::mt19937_64 random(kSeed);
+    TestTensors floats = random_tensors(config, kSeed);
+    StoredTensors codes;
+    const auto fuse = [&](const std::string& layer, const std::string& fused,
+                          const std::vector<std::string>& parts) {
+      int64_t rows = 0;
+      for (const std::string& part : parts) rows += floats.at(layer + part + ".weight").shape[0];
+      const Codes drawn = draw(rows, 32, method.permuted, random);
+      method.pack(layer + fused, drawn, codes);
+      auto value = drawn.values.begin();
+      for (const std::string& part : parts) {
+        std::vector<float>& values = floats.at(layer + part + ".weight").values;
+        const auto end = value + std::ssize(values);
+        values.assign(value, end);
+        value = end;
+      }
+    };
+    std::set<std::string> fused;
+    for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+      const std::vector<std::string> attention = {"self_attn.q_proj", "self_attn.k_proj",
+                                                  "self_attn.v_proj"};
+      const std::vector<std::string> mlp = {"mlp.gate_proj", "mlp.up_proj"};
+      fuse(layer, "self_attn.qkv_proj", attention);
+      fuse(layer, "mlp.gate_up_proj", mlp);
+      for (const std::string& part : attention) fused.insert(layer + part + ".weight");
+      for (const std::string& part : mlp) fused.insert(layer + part + ".weight");
+    }
+    for (const auto& [name, tensor] : floats) {
+      if (!fused.contains(name)) codes[name] = stored(tensor);
+    }
+    floats_.write_tensors(floats);
+    floats_.write_text("config.json", config_json(config));
+    auto document = nlohmann::json::parse(config_json(config));
+    document["architectures"] = {"Phi3ForCausalLM"};
+    document["model_type"] = "phi3";
+    document["quantization_config"] = nlohmann::json::parse(method.entry);
+    codes_.write_text("config.json", document.dump());
+    write_stored(codes);
+    expect_same_logits();
+  }
+}
+
+// A command that writes another folder begins with a config that lacks the entry.
 TEST_P(ForeignModel, OtherFoldersOfTheModelHaveNoSuchEntry) {
   write(kMethodsOfModels[0], config_of_multiples_of_8(io::Architecture::kLlama),
         [](const std::string&) { return true; });
