@@ -2,6 +2,7 @@
 
 #include "ops/quantize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -99,6 +100,35 @@ TEST(Quantize, ZerosStayAndNanAndInfinityShowInTheScale) {
   EXPECT_EQ(scale_of(weight, 2, 0), 0);
   EXPECT_FALSE(std::isfinite(scale_of(weight, 2, 1)));
   EXPECT_FALSE(std::isfinite(scale_of(weight, 3, 0)));
+}
+
+// fp32 weights have kernels of their own (ops/round_to_bytes.h). Values halfway between two bytes
+// and close to it are the ones that fp32 arithmetic could round otherwise.
+TEST(Quantize, FloatsBecomeTheBytesOfTheSameDoubles) {
+  std::mt19937_64 random(kSeed);
+  for (const float size : {1e-30f, 0.02f, 3e30f, 1e-39f}) {
+    for (const int64_t columns : {1, 15, 128, 131, 384}) {
+      SCOPED_TRACE(testing::Message() << size << ", columns " << columns);
+      std::vector<float> values = random_values(kRows * columns, random, size);
+      for (int64_t i = 0; i < kRows; ++i) {
+        float* const row = values.data() + i * columns;
+        const float largest = *std::max_element(row, row + std::min<int64_t>(columns, 128));
+        const float step = bf16::from_float(std::abs(largest) / 127).to_float();
+        for (int64_t j = 1; j < columns; j += 2) {
+          const float half = (static_cast<float>(j % 100) + 0.5f) * step;
+          const float near[] = {half, std::nextafter(half, 0.0f), std::nextafter(half, 1e38f)};
+          if (half < largest) row[j] = (j % 4 == 1 ? 1.0f : -1.0f) * near[j % 3];
+        }
+      }
+      const std::vector<double> doubles(values.begin(), values.end());
+      const QuantizedWeight of_floats =
+          quantize(OwnedTensor(DType::kF32, {kRows, columns}, values).view());
+      const QuantizedWeight of_doubles = quantize(doubles.data(), kRows, columns);
+      EXPECT_EQ(of_floats.values, of_doubles.values);
+      for (size_t i = 0; i < of_floats.scales.size(); ++i)
+        EXPECT_EQ(of_floats.scales[i].bits, of_doubles.scales[i].bits);
+    }
+  }
 }
 
 }  // namespace
