@@ -18,6 +18,7 @@
 #include "io/model_config.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
+#include "io/text_file.h"
 #include "model/transformer.h"
 #include "ops/quantize.h"
 #include "ops/reference.h"
@@ -30,7 +31,7 @@ namespace fs = std::filesystem;
 using io::fails_with;
 
 // Adds a SentencePiece vocabulary of the five tokens that the small models have.
-void add_vocabulary(GgufBuilder& builder) {
+void add_small_vocabulary(GgufBuilder& builder) {
   builder.text("tokenizer.ggml.model", "llama");
   builder.texts("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "a", "b"});
   builder.numbers<float>("tokenizer.ggml.scores", 6, {0, 0, 0, -1, -2});
@@ -64,7 +65,7 @@ TEST_F(MountedGguf, AFileIsReadAsTheFolderThatImportMakesOfIt) {
   for (const std::string architecture : {"llama", "qwen2", "qwen3"}) {
     SCOPED_TRACE(architecture);
     SmallModel model(architecture, architecture != "qwen3");
-    add_vocabulary(model.builder);
+    add_small_vocabulary(model.builder);
     const fs::path file = write(model.builder), folder = root_ / "folder";
     Progress silent;
     ASSERT_TRUE(import_model(file, folder, DType::kF32, /*force=*/true, silent).ok());
@@ -214,7 +215,7 @@ TEST_F(MountedGguf, TablesAreComparedOnlyWhereItPays) {
 
 TEST_F(MountedGguf, WhatIsMissingOrWrongIsNamedWhereItIsNeeded) {
   GgufBuilder vocabulary;
-  add_vocabulary(vocabulary);
+  add_small_vocabulary(vocabulary);
   const fs::path only = write(vocabulary, "v.gguf");
   EXPECT_TRUE(text::Tokenizer::load(only).ok());
   EXPECT_TRUE(fails_with(io::Checkpoint::open(only), {"v.gguf: expected a model", "no tensors"}));
@@ -243,7 +244,7 @@ TEST_F(MountedGguf, WhatIsMissingOrWrongIsNamedWhereItIsNeeded) {
 
 TEST_F(MountedGguf, TheTokenizerIsWrittenIntoNewFolders) {
   SmallModel model;
-  add_vocabulary(model.builder);
+  add_small_vocabulary(model.builder);
   const fs::path file = write(model.builder), out = root_ / "out";
   fs::create_directory(out);
   ASSERT_TRUE(io::copy_model_files(file, out).ok());

@@ -17,8 +17,6 @@
 namespace neuronmm::io {
 namespace {
 
-using nlohmann::json;
-
 Result<ModelConfig> parse_family(std::string_view changes, std::string_view architecture) {
   return ModelConfig::parse(config_with(changes, architecture), "config.json");
 }
@@ -148,10 +146,10 @@ TEST(Families, DefaultsAreThoseOfTheClass) {
 TEST(Families, LanguageModelsOfMultimodalFilesAreReadFromTextConfig) {
   const auto nested = [](const std::string& root, const std::string& text,
                          const std::string& name) {
-    json config = small_config();
+    nlohmann::json config = small_config();
     config.erase("architectures");
-    config.update(json::parse(text));
-    json document = json::parse(root);
+    config.update(nlohmann::json::parse(text));
+    nlohmann::json document = nlohmann::json::parse(root);
     document["architectures"] = {name};
     document["text_config"] = config;
     document["vision_config"] = {{"depth", 3}};
@@ -239,7 +237,8 @@ TEST_F(NamesOfTensors, NeighbouringPairsAreMovedHalfAHeadApart) {
 }
 
 TEST_F(NamesOfTensors, OtherPartsAreSkippedAndPrefixesDropped) {
-  json config = json::parse(config_with("{}", "Gemma3ForConditionalGeneration"));
+  nlohmann::json config =
+      nlohmann::json::parse(config_with("{}", "Gemma3ForConditionalGeneration"));
   const auto checkpoint =
       open(config.dump(), {{"model.vision_tower.x.weight", {1}},
                            {"multi_modal_projector.y.weight", {1}},

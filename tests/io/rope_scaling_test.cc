@@ -22,14 +22,14 @@ Result<ModelConfig> parse_scaling(const std::string& scaling) {
   return parse_with(R"("rope_scaling":{)" + scaling + "},");
 }
 
-ModelConfig parsed(const Result<ModelConfig>& config) {
+ModelConfig rope_config_of(const Result<ModelConfig>& config) {
   EXPECT_TRUE(config.ok()) << config.error().message;
   return config.ok() ? *config : ModelConfig{};
 }
 
 template <typename Scaling>
 Scaling scaling_of(const std::string& scaling) {
-  const ModelConfig config = parsed(parse_scaling(scaling));
+  const ModelConfig config = rope_config_of(parse_scaling(scaling));
   const auto* const found = std::get_if<Scaling>(&config.ropes[0].scaling);
   EXPECT_NE(found, nullptr) << rope_type(config.ropes[0].scaling);
   return found != nullptr ? *found : Scaling{};
@@ -52,7 +52,7 @@ TEST(RopeScaling, EveryTypeIsReadByItsName) {
   scaling_of<std::monostate>(R"("type":"default")");
   for (const auto& [scaling, type] :
        {std::pair(kYarn, "yarn"), std::pair(kLongRope, "longrope"), std::pair(kLlama3, "llama3")}) {
-    EXPECT_EQ(rope_type(parsed(parse_scaling(scaling)).ropes[0].scaling), type);
+    EXPECT_EQ(rope_type(rope_config_of(parse_scaling(scaling)).ropes[0].scaling), type);
   }
 }
 
@@ -81,7 +81,7 @@ TEST(RopeScaling, FieldsWithoutADefaultAreRequired) {
                          {"\"short_factor\" is missing"}));
   EXPECT_TRUE(fails_with(parse_scaling(R"("rope_type":"longrope","short_factor":[1,2])"),
                          {"\"long_factor\" is missing"}));
-  const ModelConfig llama3 = parsed(
+  const ModelConfig llama3 = rope_config_of(
       parse_scaling(R"("rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4)"));
   EXPECT_EQ(std::get<Llama3RopeScaling>(llama3.ropes[0].scaling).original_max_position_embeddings,
             llama3.max_position_embeddings)
@@ -156,14 +156,14 @@ TEST(RopeScaling, DefaultsAreThoseOfTransformers) {
   EXPECT_FALSE(half.attention_factor);
   // Phi-3 has its original context next to rope_scaling. That value takes precedence.
   const ModelConfig both_given =
-      parsed(parse_with(R"("original_max_position_embeddings":32,"rope_scaling":{)" + kLongRope +
-                        R"(,"original_max_position_embeddings":64},)"));
+      rope_config_of(parse_with(R"("original_max_position_embeddings":32,"rope_scaling":{)" +
+                                kLongRope + R"(,"original_max_position_embeddings":64},)"));
   EXPECT_EQ(std::get<LongRopeScaling>(both_given.ropes[0].scaling).factor, 4.0);
 }
 
 TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
   const auto positions = [](const std::string& scaling) {
-    return parsed(parse_scaling(scaling)).max_position_embeddings;
+    return rope_config_of(parse_scaling(scaling)).max_position_embeddings;
   };
   EXPECT_EQ(positions(R"("rope_type":"dynamic","factor":2.0)"), 128);
   EXPECT_EQ(positions(kLlama3), 128);
@@ -179,16 +179,17 @@ TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
 }
 
 TEST(RopeScaling, RopeParametersOfNewerConfigsAreRead) {
-  const ModelConfig plain =
-      parsed(parse_with(R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},)"));
+  const ModelConfig plain = rope_config_of(
+      parse_with(R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},)"));
   EXPECT_EQ(plain.ropes[0].theta, 500000.0);
   EXPECT_EQ(rope_type(plain.ropes[0].scaling), "default");
-  EXPECT_EQ(rope_type(parsed(parse_with(R"("rope_parameters":{},)")).ropes[0].scaling), "default");
+  EXPECT_EQ(rope_type(rope_config_of(parse_with(R"("rope_parameters":{},)")).ropes[0].scaling),
+            "default");
   const ModelConfig scaled =
-      parsed(parse_with(R"("rope_parameters":{"rope_theta":1000000.0,)" + kYarn + "},"));
+      rope_config_of(parse_with(R"("rope_parameters":{"rope_theta":1000000.0,)" + kYarn + "},"));
   EXPECT_EQ(scaled.ropes[0].theta, 1000000.0);
   EXPECT_EQ(rope_type(scaled.ropes[0].scaling), "yarn");
-  EXPECT_EQ(parsed(parse_scaling(kYarn + R"(,"rope_theta":5000)")).ropes[0].theta, 5000.0);
+  EXPECT_EQ(rope_config_of(parse_scaling(kYarn + R"(,"rope_theta":5000)")).ropes[0].theta, 5000.0);
   EXPECT_TRUE(fails_with(parse_with(R"("rope_parameters":{"rope_type":"yarn"},)"),
                          {"rope_parameters", "factor", "missing"}));
 }
@@ -198,15 +199,16 @@ TEST(RopeScaling, RopeScalingTakesPrecedenceUnlessItIsEmpty) {
   const std::string newer =
       R"("rope_parameters":{"rope_type":"dynamic","factor":3.0,"rope_theta":7.0},"rope_theta":9.0,)";
   const ModelConfig both =
-      parsed(parse_with(R"("rope_scaling":{"type":"linear","factor":2.0},)" + newer));
+      rope_config_of(parse_with(R"("rope_scaling":{"type":"linear","factor":2.0},)" + newer));
   EXPECT_EQ(rope_type(both.ropes[0].scaling), "linear");
   EXPECT_EQ(both.ropes[0].theta, 9.0);
   for (const std::string empty : {"{}", "null", "[]"}) {
-    const ModelConfig one = parsed(parse_with(R"("rope_scaling":)" + empty + "," + newer));
+    const ModelConfig one = rope_config_of(parse_with(R"("rope_scaling":)" + empty + "," + newer));
     EXPECT_EQ(rope_type(one.ropes[0].scaling), "dynamic") << empty;
     EXPECT_EQ(one.ropes[0].theta, 7.0) << empty;
   }
-  const ModelConfig theta = parsed(parse_with(R"("rope_scaling":{"rope_theta":500000.0},)"));
+  const ModelConfig theta =
+      rope_config_of(parse_with(R"("rope_scaling":{"rope_theta":500000.0},)"));
   EXPECT_EQ(rope_type(theta.ropes[0].scaling), "default");
   EXPECT_EQ(theta.ropes[0].theta, 500000.0);
 }

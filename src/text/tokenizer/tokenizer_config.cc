@@ -14,6 +14,7 @@
 
 #include "io/json_builder.h"
 #include "io/json_file.h"
+#include "io/mounted_model.h"
 #include "io/text_file.h"
 #include "text/tokenizer/added_token_json.h"
 
