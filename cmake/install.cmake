@@ -6,7 +6,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# What is OPTIONAL is left out if it was not built, as after `cmake --build build --target neuronmm`.
+# Parts that are OPTIONAL are left out if it was not built, as after `cmake --build build --target neuronmm`.
 install(TARGETS neuronmm RUNTIME COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

@@ -31,7 +31,7 @@ std::string_view find_gguf_name(std::span<const TensorRename> names, std::string
   return found->gguf;
 }
 
-// Where the file has a tensor of the folder.
+// Tells where the file has a tensor of the folder.
 struct PlaceInFile {
   std::string name;
   // Not null if the file's tensor holds the rows of several modules.

@@ -8,7 +8,7 @@ namespace neuronmm::io {
 namespace {
 
 constexpr int kWordBits = 32;
-// Where AutoAWQ puts columns 0 ... 7 of eight: the place of column c is kPlaces[c].
+// AutoAWQ puts columns 0 ... 7 of eight: the place of column c is kPlaces[c].
 constexpr std::array<int, 8> kPlaces = {0, 4, 1, 5, 2, 6, 3, 7};
 
 uint32_t word_at(const TensorView& words, int64_t index) {

@@ -32,7 +32,7 @@ std::string stem_of_codes(const std::string& name, const TensorView& tensor, For
   return without(".weight_packed");
 }
 
-// What the line about a folder says.
+// Holds what the line about a folder says.
 struct Summary {
   std::set<std::string> kinds;
   int64_t matrices = 0, bytes = 0, floats_bytes = 0;

@@ -22,7 +22,7 @@ constexpr const char* kTokenizerConfigName = "tokenizer_config.json";
 constexpr const char* kTemplateName = "chat_template.jinja";
 constexpr const char* kTemplateFolder = "additional_chat_templates";
 
-// What a file must contain to be copied.
+// Says what a file must contain to be copied.
 enum class Content { kJson, kText, kPieces };
 
 bool has_ending(std::string_view name, std::initializer_list<std::string_view> endings) {

@@ -272,7 +272,7 @@ TEST(PackedFormats, EightBitsAreKeptUntilTheyTakeMoreThanTheFileAndATenth) {
   EXPECT_EQ(packed_bytes({&f16, 3, 5}, {.bits = 16}), 30);
   // Two tables of which one is not packed leave room.
   EXPECT_EQ(bits_of({four, eight}, 2 * of_8_bits), (std::vector<int>{8, 8}));
-  // What has the fewest bits in the file gives way first.
+  // The weights with the fewest bits in the file give way first.
   EXPECT_EQ(bits_of({four, eight}, 1024 * 1780), (std::vector<int>{6, 8}));
   EXPECT_EQ(bits_of({four, eight}, 1024 * 1500), (std::vector<int>{4, 8}));
   EXPECT_EQ(bits_of({four, four}, 1024 * 1200), (std::vector<int>{4, 6}));

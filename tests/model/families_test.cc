@@ -38,7 +38,7 @@ TEST_P(Families, LogitsAreThoseOfTransformers) {
   }
 }
 
-// Where transformers itself computes the same logits step by step.
+// Tells whether transformers itself computes the same logits step by step.
 TEST_P(Families, StepsGiveTheLogitsOfTheWholeText) {
   for (const auto& file : family_goldens()) {
     SCOPED_TRACE(file.filename().string());

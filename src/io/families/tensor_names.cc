@@ -41,7 +41,7 @@ bool is_of_other_part(std::string_view name) {
   return std::ranges::any_of(kParts, [&](auto part) { return name.starts_with(part); });
 }
 
-// What a folder's config.json says.
+// Holds what a folder's config.json says.
 struct Described {
   const Family& family;
   ModelConfig config;

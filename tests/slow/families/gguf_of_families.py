@@ -1,4 +1,4 @@
-"""What llama.cpp's converter writes for a model of transformers: keys, names, and changed tensors.
+"""Writes what llama.cpp's converter writes for a model of transformers: keys, names and changed tensors.
 
 The description is independent of the program under test. It follows the converter's rules:
 - rows of q and k are reordered for architectures whose RoPE turns neighbours, except ERNIE's, whose

@@ -90,6 +90,6 @@ RECIPES = {
     "exaone4_full": ("Exaone4", SIZES | LLAMA3 | dict(layer_types=[FULL, FULL], sliding_window=None), {}),
 }
 
-# What GGUF files of llama.cpp's converter cannot express or llama.cpp computes otherwise.
+# These settings are those that llama.cpp's converter cannot express or that llama.cpp computes otherwise.
 WITHOUT_GGUF = {"ministral", "granite4", "granite4_nope", "qwen2", "smollm3", "smollm3_window", "exaone4", "gemma2",
                 "gemma3", "ernie4_5"}
