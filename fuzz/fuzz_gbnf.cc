@@ -16,7 +16,7 @@ using namespace neuronmm::grammar;
 namespace text = neuronmm::text;
 
 constexpr BudgetLimits kLimits = {.steps = 3'000'000, .bytes = int64_t{24} << 20};
-// What may be done between two checks of the budget.
+// Limits what may be done between two checks of the budget.
 constexpr int64_t kPortion = 1'500'000;
 // Token 0 ends an answer. Tokens 1 and 2 have no text, as special tokens have none.
 constexpr text::TokenId kFirstByte = 3;

@@ -331,7 +331,7 @@ const Rotation& TorchTransformer::rotation(int64_t table, int64_t length) const 
   return known;
 }
 
-// Of each head, the first pairs turn: element j together with element j + their number. What is
+// The first pairs of each head turn: element j together with element j + their number. What is
 // behind them is only scaled.
 at::Tensor TorchTransformer::turned(const at::Tensor& x, int64_t table, double scale) const {
   const auto unturned = [&](const at::Tensor& part) {

@@ -9,7 +9,7 @@ namespace {
 // The share of its old value that an estimate keeps with each proposal that was checked. Assumed:
 // about twenty proposals of a grade decide, so that the odds follow a text that changes.
 constexpr double kChanceKept = 0.95;
-// The same for the mean of all grades, which decides about pauses. Assumed.
+// The mean of all grades, which decides about pauses, keeps this share. Assumed.
 constexpr double kMeanKept = 0.9;
 
 void move(double& estimate, double kept, bool accepted) {

@@ -128,7 +128,7 @@ TEST_F(ChatCommand, WithoutARecommendationTokensAreDrawnWithModeration) {
   EXPECT_EQ(given.messages.find("recommends nothing"), std::string::npos) << given.messages;
   EXPECT_EQ(run_chat(input, flags + " --greedy").messages.find("recommends nothing"),
             std::string::npos);
-  // What the file recommends is taken instead, and it is not mixed with these settings.
+  // The file's recommendation is taken instead, and it is not mixed with these settings.
   write("model/generation_config.json",
         R"({"eos_token_id": 2047, "do_sample": true, "temperature": 1.3})");
   const ChatResult recommended = run_chat(input, flags);

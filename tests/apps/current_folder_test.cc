@@ -240,7 +240,7 @@ TEST_F(KernelFolder, PythonTakesNothingFromTheCurrentFolder) {
   EXPECT_THAT(sprung(), IsEmpty());
 }
 
-// What is installed comes first, and then the modules next to the kernel.
+// Installed modules come first, and then the modules next to the kernel.
 TEST_F(KernelFolder, AKernelMayImportItsOwnModulesFromIt) {
   add("helper.py");
   std::ofstream(traps_ / "helper.py") << "import json, other_helper\n";

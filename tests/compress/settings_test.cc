@@ -173,7 +173,7 @@ TEST(CompressSettings, RefusalsNameTheOptionsOfTheCaller) {
             "group: only weights of 4 bits have groups, found bits 8");
 }
 
-// What a folder of unfinished work or a record says of its settings.
+// Returns what a folder of unfinished work or a record says of its settings.
 TEST(CompressSettings, AreReadBackAsTheyWereWritten) {
   CompressGiven given = given_text();
   given.bits = 4;

@@ -370,7 +370,7 @@ TEST_F(Finetune, RefusesToContinueAnotherRun) {
   other.force = true;
   run_or_throw(other);
 
-  // What another command has left is not deleted either.
+  // Files that another command has left are not deleted either.
   const fs::path work = path("compressed.partial") / "work";
   fs::create_directories(work);
   std::ofstream(path("compressed.partial") / "neuronmm.json")

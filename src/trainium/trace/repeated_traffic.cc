@@ -17,7 +17,7 @@ using tile::Memory;
 // their sum.
 constexpr size_t kMostRemembered = size_t{1} << 22;
 
-// What an access moves: the elements that it names, each of them once.
+// Returns what an access moves: the elements that it names, each of them once.
 int64_t distinct_elements(const Pattern& pattern) {
   int64_t elements = 1;
   for (const Axis& axis : pattern.axes) elements *= axis.stride == 0 ? 1 : axis.count;

@@ -114,7 +114,7 @@ WRONG = (
     ("scalar_store takes no int", "nisa.scalar_store(one, 3)", "expected an NkiScalar, found 3"),
     ("scalar_load reads no PSUM", "nisa.scalar_load(nl.zeros((1, 1), nl.int32, buffer=nl.psum))", "expected one element in sbuf or hbm"),
     ("a grid names its memory", "nl.alloc_tiles(tile_shape=(1, 4), element_shape=(1, 8), dtype=nl.float32)", "buffer"),
-    # What earlier versions removed
+    # Checks what earlier versions removed
     ("block dimensions", "nl.ndarray((2, nl.par_dim(3)), nl.float32)", "nki.language.par_dim was removed: use a list of tiles"),
     ("arange", "x[nl.arange(3)]", "nki.language.arange was removed: use slices"),
     ("mgrid", "nl.mgrid[0:3, 0:3]", "nki.language.mgrid was removed: use slices"),

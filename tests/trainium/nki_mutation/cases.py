@@ -71,7 +71,7 @@ def own() -> list[Case]:
     ]  # fmt: skip
 
 
-# What `neuronmm emit` writes: the kernel, its shape and further options.
+# Says what `neuronmm emit` writes: the kernel, its shape and further options.
 _EMITTED = [
     ("xuv", "256,256,128,512"), ("xtuv", "256,256,128,512"), ("xuv_transposed", "256,256,128,256"),
     ("xuv_naive", "128,256,128,512"), ("xuv_sequential", "128,256,128,512"), ("xuv_pivoted", "128,256,128,256"),

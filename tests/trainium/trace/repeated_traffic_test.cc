@@ -99,7 +99,7 @@ TEST(RepeatedTraffic, OnlyTensorsOfTheKernelItselfAreRoundTrips) {
   }
   const TraceTiming kept = simulated(w.finish(), without(LeftOut::kRoundTrips));
   EXPECT_EQ(kept.timing.summary.hbm_bytes(), 2 * 128 * 1024);
-  // What is left is a load and a store, which wait for each other as before.
+  // A load and a store are left, which wait for each other as before.
   TraceWriter direct;
   const uint32_t x2 = direct.input("x", "bf16", {128, 512});
   const uint32_t y2 = direct.output("y", "bf16", {128, 512});
