@@ -105,7 +105,6 @@ struct Kernels {
   Multiply multiply_int8 = nullptr;
   Multiply multiply_int6 = nullptr;
   Multiply multiply_int4 = nullptr;
-  Multiply multiply_coded = nullptr;
   // Calls the function for the type of W.
   void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                 const float* bias, MutableMatrixView y) const;
@@ -136,6 +135,7 @@ struct Kernels {
   // (low, high) <- (low · cos - high · sin, high · cos + low · sin)
   void (*rotate)(const float* cos, const float* sin, float* low, float* high,
                  int64_t count) = nullptr;
+  Multiply multiply_coded = nullptr;
 };
 
 // The instructions of the CPU that kernels may use.

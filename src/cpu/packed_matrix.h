@@ -131,11 +131,11 @@ class PackedMatrix {
   int64_t k_ = 0, n_ = 0;
   WeightType type_ = WeightType::kFp32;
   int64_t multiplier_rows_ = 0;
+  Buffer<uint32_t> words_;
+  std::vector<Buffer<uint32_t>> copies_;  // copies_[i] is for domain i + 1
   CodeKind code_kind_ = CodeKind::kInt8;
   int64_t coded_groups_ = 0;
   std::vector<int32_t> group_of_row_;
-  Buffer<uint32_t> words_;
-  std::vector<Buffer<uint32_t>> copies_;  // copies_[i] is for domain i + 1
 };
 
 }  // namespace neuronmm::cpu

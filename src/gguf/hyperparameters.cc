@@ -61,7 +61,7 @@ class ArchitectureKeys final : public io::GgufFacts {
     if (value == nullptr) return std::vector<int64_t>();
     if (value->type == io::GgufValueType::kBool) {
       std::vector<int64_t> list;
-      for (const std::byte byte : value->numbers) list.push_back(byte != std::byte{0} ? 1 : 0);
+      for (const std::byte byte : value->elements) list.push_back(byte != std::byte{0} ? 1 : 0);
       return list;
     }
     if (value->is_array) return metadata_.integers(name(key));
@@ -389,7 +389,9 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
   NMM_ASSIGN(const Json rope_scaling,
              read_rope_scaling(keys, theta.value_or(kDefaultTheta), heads.size, context));
   int64_t window = 0;
-  if (!architecture.gguf->own_windows) NMM_ASSIGN(window, read_window(keys, context));
+  if (!architecture.gguf->own_windows) {
+    NMM_ASSIGN(window, read_window(keys, context));
+  }
   NMM_ASSIGN(const ClassOfModel type, choose_class(model, architecture, window != 0));
   NMM_ASSIGN(const int64_t vocab_size, read_vocab_size(model, hidden));
   Json config{{"architectures", Json::array({type.architecture})}, {"model_type", type.model_type}};

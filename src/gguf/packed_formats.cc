@@ -1,6 +1,7 @@
 #include "gguf/packed_formats.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 

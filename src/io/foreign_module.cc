@@ -218,8 +218,11 @@ Status ForeignModule::read_bytes() {
 
 // One scale for the tensor, for each row, for each group of a row, or for each block.
 Status ForeignModule::read_scale() {
+  constexpr const char* kInverse = ".weight_scale_inv";
+  const bool of_blocks =
+      quantization_.method == ForeignMethod::kFloat8 && quantization_.block_rows > 0;
   const char* const ending =
-      tensors_.contains(stem_ + ".weight_scale_inv") ? ".weight_scale_inv" : ".weight_scale";
+      of_blocks || tensors_.contains(stem_ + kInverse) ? kInverse : ".weight_scale";
   NMM_ASSIGN(const TensorView scale, need_floats(ending));
   const Shape& shape = scale.shape;
   const int64_t rows = matrix_->row_count;
@@ -232,11 +235,16 @@ Status ForeignModule::read_scale() {
     matrix_->scale_table = {scale, second, 1, block_rows};
     return use_ranges(block_columns);
   }
-  if (!flat || !(first == rows || (first == 1 && second == 1))) {
-    return wrong_shape(ending, fmt::format("one scale, [{}, 1] or [{}, groups]", rows, rows),
+  const bool one = first == 1 && second == 1 && (quantization_.per_tensor || rows == 1);
+  if (!flat || of_blocks || !(one || (first == rows && !shape.empty()))) {
+    return wrong_shape(ending,
+                       of_blocks ? fmt::format("[{}, {}]", ceil_div(rows, block_rows),
+                                               ceil_div(columns_, block_columns))
+                                 : fmt::format("[{}, 1] or [{}, groups]{}", rows, rows,
+                                               quantization_.per_tensor ? ", or one scale" : ""),
                        scale);
   }
-  matrix_->scale_table = {scale, first == 1 ? 0 : second, 1};
+  matrix_->scale_table = {scale, one ? 0 : second, 1};
   return read_groups(".weight_g_idx");
 }
 
@@ -254,7 +262,8 @@ Status ForeignModule::read_zeros() {
   const Shape& shape = zeros->shape;
   const bool matches = zeros->size() == matrix_->row_count * groups && !shape.empty() &&
                        shape[0] == matrix_->row_count;
-  if (zeros->dtype != DType::kI8 || !(matches || zeros->size() == 1)) {
+  const bool one = zeros->size() == 1 && matrix_->scale_table.values.size() == 1;
+  if (zeros->dtype != DType::kI8 || !(matches || one)) {
     return wrong_shape(kZeroPoint, fmt::format("I8 [{}, {}]", matrix_->row_count, groups), *zeros);
   }
   if (!matches) {
@@ -379,7 +388,8 @@ Result<TensorView> ForeignModule::need_floats(const char* ending) {
 Error ForeignModule::wrong(const char* ending, const std::string& expected,
                            const std::string& found) const {
   return fail("{}: tensor {:?} ({} in {}): expected {}, found {}; {}", folder_, stem_ + ending,
-              method_name(quantization_.method), quantization_.source, expected, found, kDamageAdvice);
+              method_name(quantization_.method), quantization_.source, expected, found,
+              kDamageAdvice);
 }
 
 Error ForeignModule::wrong_shape(const char* ending, const std::string& expected,

@@ -122,6 +122,7 @@ Result<ForeignQuantization> read_float8(const JsonFields& fields) {
   if (format && *format != "e4m3") return refused(fields, "fmt", "\"e4m3\"");
   NMM_TRY(read_block(fields, "weight_block_size", read));
   read.rounds_activations = true;
+  read.per_tensor = read.block_rows == 0;
   return read;
 }
 
@@ -146,6 +147,7 @@ Status read_scheme(const JsonFields& weights, ForeignQuantization& read, bool& s
   NMM_TRY(read_block(weights, "block_structure", read));
   if (strategy == "block" && read.block_rows == 0) return weights.missing("block_structure");
   symmetric = symmetric || is_symmetric.value_or(true);
+  read.per_tensor = read.per_tensor || strategy.value_or("tensor") == "tensor";
   return {};
 }
 

@@ -38,6 +38,8 @@ struct ForeignQuantization {
   bool gemv = false;
   // For compressed-tensors: every weight has zero points.
   bool all_have_zeros = false;
+  // For compressed-tensors and FP8: a tensor may have one scale.
+  bool per_tensor = false;
   // Rows and columns of a block of FP8, or 0.
   int64_t block_rows = 0, block_columns = 0;
   // The program that made the folder also rounds activations, or keys and values.

@@ -2,6 +2,7 @@
 // families are compared with transformers in tests/model/families_test.cc.
 
 #include <cmath>
+#include <span>
 
 #include "config_text.h"
 #include "io/checkpoint.h"
@@ -10,6 +11,7 @@
 #include "io/model_config.h"
 #include "io/model_folder.h"
 #include "io/safetensors_writer.h"
+#include "io/shards.h"
 #include "io_test.h"
 
 namespace neuronmm::io {
@@ -17,12 +19,12 @@ namespace {
 
 using nlohmann::json;
 
-Result<ModelConfig> parse(std::string_view changes, std::string_view architecture) {
+Result<ModelConfig> parse_family(std::string_view changes, std::string_view architecture) {
   return ModelConfig::parse(config_with(changes, architecture), "config.json");
 }
 
 // Keys of published files of these families that change nothing.
-constexpr std::pair<const char*, const char*> kPublished[] = {
+constexpr std::pair<const char*, const char*> kPublishedKeys[] = {
     {"LlamaForCausalLM",
      R"({"_name_or_path":"x","attention_dropout":0.0,"pretraining_tp":2,"use_cache":true,
          "transformers_version":"4.45","is_llama_config":true,"rope_interleaved":false,
@@ -48,8 +50,8 @@ constexpr std::pair<const char*, const char*> kPublished[] = {
 };
 
 TEST(Families, KeysOfPublishedFilesAreAccepted) {
-  for (const auto& [architecture, keys] : kPublished) {
-    const auto config = parse(keys, architecture);
+  for (const auto& [architecture, keys] : kPublishedKeys) {
+    const auto config = parse_family(keys, architecture);
     EXPECT_TRUE(config.ok()) << config.error().message;
   }
 }
@@ -60,20 +62,20 @@ TEST(Families, UnknownKeysAreRefusedByNameWithTheirValue) {
         std::pair("use_parallel_residual", "true"), std::pair("logit_offset", "[1]"),
         std::pair("embedding_multiplier", "12"), std::pair("num_local_experts", "8"),
         std::pair("residual_scale", "0.22"), std::pair("layer_offsets", R"({"0":1})")}) {
-    const auto config = parse(fmt::format(R"({{"{}":{}}})", key, value), "LlamaForCausalLM");
+    const auto config = parse_family(fmt::format(R"({{"{}":{}}})", key, value), "LlamaForCausalLM");
     EXPECT_TRUE(fails_with(
         config, {"config.json: \"" + std::string(key) + "\"", "not known", "LlamaForCausalLM"}))
         << key;
   }
   for (const char* off : {"false", "0", "\"\"", "[]", "{}"}) {
-    const auto config = parse(fmt::format(R"({{"clip_qkv":{}}})", off), "LlamaForCausalLM");
+    const auto config = parse_family(fmt::format(R"({{"clip_qkv":{}}})", off), "LlamaForCausalLM");
     EXPECT_TRUE(config.ok()) << off;
   }
-  EXPECT_TRUE(parse(R"({"residual_scale":1.0})", "LlamaForCausalLM").ok());
-  EXPECT_TRUE(
-      fails_with(parse(R"({"rope_scaling":{"rope_type":"linear","factor":2,"long_mscale":2}})",
-                       "LlamaForCausalLM"),
-                 {"rope_scaling", "long_mscale", "not known"}));
+  EXPECT_TRUE(parse_family(R"({"residual_scale":1.0})", "LlamaForCausalLM").ok());
+  EXPECT_TRUE(fails_with(
+      parse_family(R"({"rope_scaling":{"rope_type":"linear","factor":2,"long_mscale":2}})",
+                   "LlamaForCausalLM"),
+      {"rope_scaling", "long_mscale", "not known"}));
 }
 
 TEST(Families, RefusedFamiliesAreNamedWithWhatIsMissing) {
@@ -84,24 +86,26 @@ TEST(Families, RefusedFamiliesAreNamedWithWhatIsMissing) {
         std::pair("Lfm2ForCausalLM", "convolutions"), std::pair("DeepseekV3ForCausalLM", "latent"),
         std::pair("MambaForCausalLM", "recurrent"), std::pair("MixtralForCausalLM", "experts"),
         std::pair("GptOssForCausalLM", "sinks"), std::pair("Qwen3MoeForCausalLM", "experts")}) {
-    EXPECT_TRUE(fails_with(parse("{}", name), {"config.json", name, "needs", missing}));
+    EXPECT_TRUE(fails_with(parse_family("{}", name), {"config.json", name, "needs", missing}));
   }
-  EXPECT_TRUE(fails_with(parse(R"({"layer_types":["mamba","attention"],"num_local_experts":0})",
-                               "GraniteMoeHybridForCausalLM"),
-                         {"layer_types", "recurrent"}));
+  EXPECT_TRUE(
+      fails_with(parse_family(R"({"layer_types":["mamba","attention"],"num_local_experts":0})",
+                              "GraniteMoeHybridForCausalLM"),
+                 {"layer_types", "recurrent"}));
   EXPECT_TRUE(fails_with(
-      parse(R"({"layer_types":["attention","attention"]})", "GraniteMoeHybridForCausalLM"),
+      parse_family(R"({"layer_types":["attention","attention"]})", "GraniteMoeHybridForCausalLM"),
       {"num_local_experts", "experts"}));
-  EXPECT_TRUE(fails_with(parse(R"({"use_bidirectional_attention":true})", "Gemma3ForCausalLM"),
-                         {"use_bidirectional_attention", "embedding"}));
+  EXPECT_TRUE(
+      fails_with(parse_family(R"({"use_bidirectional_attention":true})", "Gemma3ForCausalLM"),
+                 {"use_bidirectional_attention", "embedding"}));
 }
 
 TEST(Families, OldAndNewKeysOfRopeMeanTheSame) {
-  const auto old_keys = parse(
+  const auto old_keys = parse_family(
       R"({"rope_theta":1000000,"rope_local_base_freq":20000,"sliding_window_pattern":2,
           "rope_scaling":{"rope_type":"linear","factor":8}})",
       "Gemma3ForCausalLM");
-  const auto new_keys = parse(
+  const auto new_keys = parse_family(
       R"({"layer_types":["sliding_attention","full_attention"],"rope_parameters":{
           "full_attention":{"rope_type":"linear","factor":8,"rope_theta":1000000},
           "sliding_attention":{"rope_type":"default","rope_theta":20000}}})",
@@ -119,22 +123,22 @@ TEST(Families, OldAndNewKeysOfRopeMeanTheSame) {
 }
 
 TEST(Families, DefaultsAreThoseOfTheClass) {
-  const ModelConfig gemma = *parse(R"({"num_key_value_heads":null})", "Gemma2ForCausalLM");
+  const ModelConfig gemma = *parse_family(R"({"num_key_value_heads":null})", "Gemma2ForCausalLM");
   EXPECT_EQ(gemma.head_dim, 256);
   EXPECT_EQ(gemma.num_key_value_heads, 4);
   EXPECT_EQ(gemma.score_cap, 50.0);
   EXPECT_EQ(gemma.score_scale, 1.0 / 16.0);
   EXPECT_EQ(gemma.embedding_scale, std::sqrt(64.0));
   EXPECT_TRUE(gemma.tie_word_embeddings);
-  EXPECT_EQ(parse("{}", "GraniteForCausalLM")->score_scale, 1.0) << "not 1 / sqrt(head_dim)";
-  EXPECT_TRUE(parse("{}", "SeedOssForCausalLM")->attention_bias);
-  const ModelConfig smollm3 = *parse(R"({"num_hidden_layers":5})", "SmolLM3ForCausalLM");
+  EXPECT_EQ(parse_family("{}", "GraniteForCausalLM")->score_scale, 1.0) << "not 1 / sqrt(head_dim)";
+  EXPECT_TRUE(parse_family("{}", "SeedOssForCausalLM")->attention_bias);
+  const ModelConfig smollm3 = *parse_family(R"({"num_hidden_layers":5})", "SmolLM3ForCausalLM");
   EXPECT_EQ(smollm3.ropes[0].theta, 2e6);
   EXPECT_EQ(smollm3.layers[3].rope, kNoRope);
   EXPECT_EQ(smollm3.layers[4].rope, 0);
-  const ModelConfig exaone = *parse(R"({"num_key_value_heads":4,"num_hidden_layers":5,
+  const ModelConfig exaone = *parse_family(R"({"num_key_value_heads":4,"num_hidden_layers":5,
       "sliding_window_pattern":"LG"})",
-                                    "Exaone4ForCausalLM");
+                                           "Exaone4ForCausalLM");
   EXPECT_EQ(exaone.layers[0], (LayerAttention{.window = 4096, .rope = 0}));
   EXPECT_EQ(exaone.layers[1], (LayerAttention{.window = 0, .rope = kNoRope}));
   EXPECT_EQ(exaone.layers[4].window, 0) << "the last layer never has one";

@@ -1,6 +1,8 @@
 // Compares tiny models of all families with transformers (family_golden.h): their logits, those of
 // a beginning of the text, and those of the text one token after the other.
 
+#include <span>
+
 #include "model/backends.h"
 #include "model/family_golden.h"
 
@@ -47,8 +49,9 @@ TEST_P(Families, StepsGiveTheLogitsOfTheWholeText) {
     const Matrix whole = all_logits(*transformer, golden.tokens);
     const auto cache = transformer->make_cache(std::ssize(golden.tokens), DType::kF32);
     for (int64_t i = 0; i < std::ssize(golden.tokens); ++i) {
-      const Matrix step = transformer->forward({golden.tokens[static_cast<size_t>(i)]}, *cache,
-                                               Transformer::Logits::kAll);
+      const Matrix step =
+          transformer->forward(std::span(golden.tokens).subspan(static_cast<size_t>(i), 1), *cache,
+                               Transformer::Logits::kAll);
       for (int64_t j = 0; j < whole.columns(); ++j)
         ASSERT_NEAR(step.row(0)[j], whole.row(i)[j], 1e-4f * (1.0f + std::abs(whole.row(i)[j])))
             << "token " << i;

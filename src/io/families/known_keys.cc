@@ -20,6 +20,7 @@ constexpr std::string_view kRead[] = {
     "rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor",
     "original_max_position_embeddings", "bos_token_id", "eos_token_id", "torch_dtype", "dtype",
     "neuronmm_compression", "neuronmm_quantization", "quantization_config", "quantization",
+    "compression_config",
     // Read by the families with windows and ignored by the classes of the others.
     "sliding_window", "use_sliding_window", "max_window_layers",
     // Values other than "silu" are refused; classes without the key ignore it.
@@ -171,6 +172,8 @@ bool is_multiplier(std::string_view key) {
 // Returns whether the value means that something is not used.
 bool is_off(std::string_view key, const json& value) {
   if (value.is_null() || value == false) return true;
+  if (key == "layer_types" && value.is_array())
+    return std::ranges::all_of(value, [](const json& type) { return type == "full_attention"; });
   if (value.is_string() || value.is_structured()) return value.empty() || value == "";
   return value.is_number() && (value == 0 || (value == 1 && is_multiplier(key)));
 }

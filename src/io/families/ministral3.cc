@@ -10,6 +10,7 @@ Status read_ministral3(FamilyReader& reader) {
   reader.set_windows(std::vector<bool>(reader.config.layers.size(), true), window);
   NMM_TRY(reader.one_rope());
   const nlohmann::json* object = reader.rope_object();
+  if (object == nullptr) return reader.fields.missing("rope_parameters");
   const JsonFields rope(*object, reader.fields.source());
   QueryTemperature& temperature = reader.config.query_temperature;
   NMM_ASSIGN(temperature.beta, rope.number_in("llama_4_scaling_beta", 0.0, 1e9));
