@@ -19,7 +19,7 @@ namespace neuronmm::io {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Document = nlohmann::json;
 
 fs::path golden_folder() { return source_dir() / "tests/io/foreign_golden"; }
 
@@ -27,7 +27,7 @@ fs::path golden_folder() { return source_dir() / "tests/io/foreign_golden"; }
 struct Golden {
   explicit Golden(const std::string& name)
       : file(SafetensorsFile::open(golden_folder() / (name + ".safetensors")).value()),
-        entry(json::parse(file.metadata().at("quantization_config"))),
+        entry(Document::parse(file.metadata().at("quantization_config"))),
         tensors(file.tensors()),
         expected(tensors.at("expected")) {
     tensors.erase("expected");
@@ -156,7 +156,7 @@ struct Damage {
 };
 
 TEST(ForeignWeights, DamageIsNamed) {
-  const auto set = [](const char* key, const json& value) {
+  const auto set = [](const char* key, const Document& value) {
     return [key, value](Golden& golden) { golden.entry[key] = value; };
   };
   const std::vector<Damage> all = {
@@ -208,8 +208,8 @@ TEST(ForeignWeights, DamageIsNamed) {
   }
 }
 
-Result<ForeignQuantization> parsed(const std::string& text) {
-  const json entry = json::parse(text);
+Result<ForeignQuantization> quantization_of(const std::string& text) {
+  const Document entry = Document::parse(text);
   return parse_foreign_quantization(JsonFields(entry, "config.json: \"quantization_config\""));
 }
 
@@ -251,7 +251,7 @@ TEST(ForeignQuantization, WhatIsNotReadIsRefusedByName) {
       {R"({"quant_method":"squeeze"})", {"\"squeeze\"", "not known", "original model"}},
   };
   for (const auto& [text, words] : all) {
-    const auto read = parsed(text);
+    const auto read = quantization_of(text);
     ASSERT_FALSE(read.ok()) << text;
     for (const std::string_view word : words) {
       EXPECT_NE(read.error().message.find(word), std::string::npos)
@@ -265,26 +265,27 @@ TEST(ForeignQuantization, OtherMethodsAreRefusedWithWhatToDo) {
   for (const std::string method : {"bitsandbytes", "hqq", "eetq", "aqlm", "quip", "exl2", "exl3",
                                    "torchao", "quanto", "fp_quant", "vptq", "spqr", "higgs",
                                    "bitnet", "mxfp4", "modelopt", "quark", "auto-round"}) {
-    EXPECT_TRUE(fails_with(parsed(R"({"quant_method":")" + method + "\"}"),
+    EXPECT_TRUE(fails_with(quantization_of(R"({"quant_method":")" + method + "\"}"),
                            {"config.json", "\"" + method + "\"", "the original model"}));
   }
 }
 
 TEST(ForeignQuantization, SettingsOfTheOriginalProgramsAreRead) {
-  const auto gptq = parsed(R"({"quant_method":"gptq","bits":4,"group_size":128,"desc_act":true,)"
-                           R"("sym":true,"lm_head":false,"true_sequential":true,"meta":{"a":1}})");
+  const auto gptq =
+      quantization_of(R"({"quant_method":"gptq","bits":4,"group_size":128,"desc_act":true,)"
+                      R"("sym":true,"lm_head":false,"true_sequential":true,"meta":{"a":1}})");
   ASSERT_TRUE(gptq.ok()) << gptq.error().message;
   EXPECT_TRUE(gptq->zeros_less_one);
   EXPECT_EQ(gptq->group_size, 128);
-  const auto mixed = parsed(R"({"quant_method":"gptq","bits":4,"group_size":128,)"
-                            R"("dynamic":{"-:.*q_proj.*":{},"+:.*down.*":{"bits":8}}})");
+  const auto mixed = quantization_of(R"({"quant_method":"gptq","bits":4,"group_size":128,)"
+                                     R"("dynamic":{"-:.*q_proj.*":{},"+:.*down.*":{"bits":8}}})");
   EXPECT_EQ(mixed->bits, 0) << "the tensors say which modules have which bits";
-  const auto whole = parsed(compressed(
+  const auto whole = quantization_of(compressed(
       R"({"num_bits":8,"type":"int","strategy":"channel","symmetric":false,"actorder":"static"})",
       R"("kv_cache_scheme":{"num_bits":8},)"));
   ASSERT_TRUE(whole.ok()) << whole.error().message;
   EXPECT_TRUE(whole->all_have_zeros && whole->rounds_activations);
-  const auto blocks = parsed(R"({"quant_method":"fp8","weight_block_size":[128,64]})");
+  const auto blocks = quantization_of(R"({"quant_method":"fp8","weight_block_size":[128,64]})");
   EXPECT_EQ(blocks->block_rows, 128);
   EXPECT_EQ(blocks->block_columns, 64);
 }
