@@ -56,7 +56,7 @@ struct Golden {
   }
 
   SafetensorsFile file;
-  json entry;
+  Document entry;
   Tensors tensors;
   TensorView expected;
   std::list<std::vector<std::byte>> owned;
@@ -303,7 +303,7 @@ class ForeignFolder : public testing::Test {
 
 TEST_F(ForeignFolder, WeightsHaveTheNamesOfFloats) {
   const Golden golden("gptq_4_g32");
-  write("gptq_4_g32", json{{"quantization_config", golden.entry}}.dump());
+  write("gptq_4_g32", Document{{"quantization_config", golden.entry}}.dump());
   const auto checkpoint = Checkpoint::open(folder_.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   EXPECT_EQ(checkpoint->tensors().size(), 2u);
