@@ -161,8 +161,8 @@ TEST_F(MeasuredLosses, DivergencesWithOtherAttentionAndHeadsAreThoseOfSuchModels
   });
   expect("model.embed_tokens.weight", [&](const TensorView& changed) {
     Matrix embedded(57, config_.hidden_size);
-    model::embed(changed, sequences[0], embedded.view().row_range(0, 40));
-    model::embed(changed, sequences[1], embedded.view().row_range(40, 17));
+    model::embed(changed, sequences[0], 1.0, embedded.view().row_range(0, 40));
+    model::embed(changed, sequences[1], 1.0, embedded.view().row_range(40, 17));
     ops::LinearWeight head;
     head.w_t = checkpoint->tensors().at("lm_head.weight");
     return reference->divergence_with_table(*backend_.make_linear(head), std::move(embedded));
