@@ -64,7 +64,8 @@ class Scorer {
       choices = std::max(choices, item.requests.size());
       tokens += item.shared_tokens();
       cache(end_).set_length(0);
-      if (!item.requests.empty()) cache(end_).set_expected_tokens(std::ssize(item.requests[0].inputs));
+      if (!item.requests.empty())
+        cache(end_).set_expected_tokens(std::ssize(item.requests[0].inputs));
       if (item.shared_tokens() == 0) continue;
       shared.push_back({end_, 0, item.requests.size(), 0, item.shared_tokens()});
     }

@@ -94,7 +94,8 @@ std::vector<Switch> switches() {
        }},
       {"two tables of RoPE",
        [](Config& c) {
-         c.ropes = {{.theta = 500.0, .scaling = io::LinearRopeScaling{8.0}}, {.theta = 100.0, .scaling = {}}};
+         c.ropes = {{.theta = 500.0, .scaling = io::LinearRopeScaling{8.0}},
+                    {.theta = 100.0, .scaling = {}}};
          c.layers = {{.window = 5, .rope = 1}, {.rope = 0}, {.window = 5, .rope = 1}};
        }},
       {"longrope", turn_longrope},
