@@ -36,10 +36,12 @@ void check_sizes(const ModelConfig& config) {
 
 void check_rope(const ModelConfig& config) {
   if (config.head_dim > 4096) return;
-  const auto rotary = neuronmm::model::rotary_embedding(config);
-  NMM_CHECK(std::isfinite(rotary.attention_factor) && rotary.attention_factor > 0.0f);
-  for (const float frequency : rotary.inverse_frequencies)
-    NMM_CHECK(std::isfinite(frequency) && frequency >= 0.0f);
+  for (const auto& table : config.ropes) {
+    const auto rotary = neuronmm::model::rotary_embedding(table, config.head_dim);
+    NMM_CHECK(std::isfinite(rotary.attention_factor) && rotary.attention_factor > 0.0f);
+    for (const float frequency : rotary.inverse_frequencies)
+      NMM_CHECK(std::isfinite(frequency) && frequency >= 0.0f);
+  }
 }
 
 void check_record(std::string_view text, const ModelConfig& config) {
