@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/freed_memory.h"
 #include "base/pieces.h"
 #include "base/scratch_matrix.h"
 #include "io/model_folder.h"
@@ -257,6 +258,8 @@ Status Transformer::open() {
 
 Status Transformer::pack() {
   if (parts_backend().rounds_foreign_weights()) checkpoint_->notify_conversion();
+  // The texts that were made of a GGUF file's metadata are freed by now.
+  if (checkpoint_->mounted()) return_freed_memory();
   const io::ModelConfig& config = *config_;
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
