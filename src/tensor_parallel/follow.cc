@@ -1,6 +1,7 @@
 #include "tensor_parallel/follow.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -86,7 +87,8 @@ class Follower {
     }
     cache->set_length(sequence.length);
     cache->set_long_rope(sequence.long_rope);
-    cache->set_expected_tokens(sequence.expected_tokens);
+    // Process 0 has chosen the table, and the model of this one must choose the same.
+    if (sequence.long_rope) cache->set_expected_tokens(std::numeric_limits<int64_t>::max());
     return cache;
   }
 

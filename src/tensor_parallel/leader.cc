@@ -21,7 +21,6 @@ SequenceOrder order_of(const model::SequenceTokens& sequence) {
           .dtype = static_cast<int32_t>(cache.shape().dtype),
           .logits = static_cast<int32_t>(sequence.logits),
           .long_rope = cache.long_rope(),
-          .expected_tokens = cache.expected_tokens(),
           .wanted = sequence.wanted};
 }
 

@@ -80,7 +80,6 @@ void fields(Stream& stream, OrderType& order) {
     stream.value(sequence.dtype);
     stream.value(sequence.logits);
     stream.value(sequence.long_rope);
-    stream.value(sequence.expected_tokens);
     stream.count(sequence.wanted);
     for (auto& row : sequence.wanted) {
       stream.value(row.all);

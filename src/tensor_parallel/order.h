@@ -18,8 +18,7 @@ struct SequenceOrder {
   int64_t length = 0;  // tokens in the cache before the new ones
   int64_t capacity_tokens = 0;
   int32_t dtype = 0, logits = 0;
-  bool long_rope = false;       // see ops::KvCache
-  int64_t expected_tokens = 0;  // see ops::KvCache
+  bool long_rope = false;  // see ops::KvCache
   std::vector<ops::WantedLogits> wanted = {};
 };
 

@@ -72,7 +72,7 @@ TEST_F(DraftOption, AFolderThatIsNoModelIsRefused) {
   for (const std::string command : {"generate", "serve", "bench"}) {
     const std::string text = command == "generate" ? kStory : " ";
     expect(neuronmm(command + " " + kDemo + text + "--draft " + path("nothing")), 1,
-           {"--draft: ", "nothing: expected the folder of a model, or ngram"});
+           {"--draft: ", "nothing: expected a model or ngram for a lookup in the text"});
   }
   fs::create_directories(folder_ / "empty");
   expect(neuronmm("generate " + kDemo + kStory + "--draft " + path("empty")), 1,

@@ -30,7 +30,7 @@ TEST(DType, NamesRoundTripAndSizesMatchThem) {
 }
 
 TEST(DType, UnknownNamesAreErrors) {
-  for (const char* name : {"F8_E4M3", "BOOL", "U16", "f32", ""}) {
+  for (const char* name : {"F8_E5M2", "BOOL", "U16", "f32", ""}) {
     const auto dtype = parse_dtype(name);
     ASSERT_FALSE(dtype.ok()) << name;
     EXPECT_NE(dtype.error().message.find(std::string("\"") + name + "\""), std::string::npos);

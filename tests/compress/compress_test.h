@@ -33,6 +33,7 @@ inline io::ModelConfig small_config() {
   config.hidden_size = kHidden;
   config.intermediate_size = kInner;
   config.num_hidden_layers = kLayers;
+  config.layers.resize(static_cast<size_t>(config.num_hidden_layers));
   config.head_dim = 8;
   config.vocab_size = 256;
   return config;

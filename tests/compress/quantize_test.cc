@@ -32,6 +32,7 @@ io::ModelConfig small_config(bool tied) {
   config.hidden_size = 144;  // a whole group of columns and a part of another
   config.intermediate_size = 288;
   config.num_hidden_layers = kQuantizedLayers;
+  config.layers.resize(static_cast<size_t>(config.num_hidden_layers));
   config.tie_word_embeddings = tied;
   return config;
 }

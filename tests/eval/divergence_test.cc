@@ -54,6 +54,7 @@ double error_of_ratio(const std::vector<Window>& windows) {
 
 TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
   config_.num_hidden_layers = 2;
+  config_.layers.resize(static_cast<size_t>(config_.num_hidden_layers));
   const model::TestTensors a = model::random_tensors(config_, 1);
   const model::TestTensors b = model::random_tensors(config_, 2);
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(40, config_.vocab_size, 3),
@@ -164,6 +165,7 @@ TEST_F(DivergenceTest, FoldersThatPredictNaNAreNamed) {
 // Running both models layer by layer, one after the other, gives the same bits as loading both.
 TEST_F(DivergenceTest, FolderDivergenceHasTheBitsOfLoadedModels) {
   config_.num_hidden_layers = 3;
+  config_.layers.resize(static_cast<size_t>(config_.num_hidden_layers));
   config_.max_position_embeddings = 512;
   const model::TestTensors tensors[] = {model::random_tensors(config_, 1),
                                         model::random_tensors(config_, 2)};

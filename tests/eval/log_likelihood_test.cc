@@ -64,6 +64,7 @@ class LogLikelihood : public EvalTest {
 
 TEST_F(LogLikelihood, AgreesWithWholeSequencesInFp64) {
   config_.num_hidden_layers = 2;
+  config_.layers.resize(static_cast<size_t>(config_.num_hidden_layers));
   std::mt19937_64 random(1);
   std::vector<EncodedItem> items;
   for (int i = 0; i < 40; ++i) {  // more than one group

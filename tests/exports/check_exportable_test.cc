@@ -95,6 +95,7 @@ TEST(CheckExportable, RefusesFeaturesThatATargetWouldIgnore) {
 TEST(KernelUse, IsForThreePairsOfFactorsOfOneRank) {
   io::ModelConfig config = good(Architecture::kLlama);
   config.num_hidden_layers = 5;
+  config.layers.resize(static_cast<size_t>(config.num_hidden_layers));
   config.compression =
       model::tiny_record("uv", {{4, 4, 4}, {8, 8, 8}, {4, 0, 4}, {4, 4, 4}, {0, 0, 0}});
   const KernelUse use = kernel_use(config, Target::kVllmNeuron);

@@ -274,8 +274,8 @@ TEST(PackedFormats, EightBitsAreKeptUntilTheyTakeMoreThanTheFileAndATenth) {
   EXPECT_EQ(bits_of({four, eight}, 2 * of_8_bits), (std::vector<int>{8, 8}));
   // The weights with the fewest bits in the file give way first.
   EXPECT_EQ(bits_of({four, eight}, 1024 * 1780), (std::vector<int>{6, 8}));
-  EXPECT_EQ(bits_of({four, eight}, 1024 * 1500), (std::vector<int>{4, 8}));
-  EXPECT_EQ(bits_of({four, four}, 1024 * 1200), (std::vector<int>{4, 6}));
+  EXPECT_EQ(bits_of({four, eight}, 1024 * 1500), (std::vector<int>{6, 6}));
+  EXPECT_EQ(bits_of({four, four}, 1024 * 1260), (std::vector<int>{4, 6}));
   EXPECT_EQ(bits_of({four, four}, 1), (std::vector<int>{4, 4}));
   EXPECT_EQ(bits_of({{&f16, 8, 8}, {&f32, 8, 8}}, 1), (std::vector<int>{16, 32}));
   const std::vector<PackedTensor> tensors = {four, eight, {&f32, 8, 8}};

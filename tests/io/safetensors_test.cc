@@ -103,8 +103,7 @@ TEST(Safetensors, RefusesEntriesOfTheWrongForm) {
 }
 
 TEST(Safetensors, RefusesOtherDTypesByName) {
-  for (const std::string dtype :
-       {"F8_E4M3", "F8_E5M2", "BOOL", "U16", "U32", "U64", "I16", "f32"}) {
+  for (const std::string dtype : {"F8_E5M2", "BOOL", "U16", "U32", "U64", "I16", "f32"}) {
     const std::string fields = R"("dtype":")" + dtype + R"(","shape":[1],"data_offsets":[0,1])";
     EXPECT_TRUE(fails_with(parse_tensor(fields, 1), {"\"w\"", "BF16", "\"" + dtype + "\""}));
   }

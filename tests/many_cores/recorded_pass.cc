@@ -30,6 +30,7 @@ io::ModelConfig config_of(const ModelShape& shape) {
   config.hidden_size = shape.hidden_size;
   config.intermediate_size = shape.intermediate_size;
   config.num_hidden_layers = 1;
+  config.layers.resize(static_cast<size_t>(config.num_hidden_layers));
   config.num_attention_heads = shape.heads;
   config.num_key_value_heads = shape.kv_heads;
   config.head_dim = shape.head_dim;

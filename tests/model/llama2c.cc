@@ -38,6 +38,7 @@ io::ModelConfig config_of(const std::vector<int32_t>& header) {
   config.hidden_size = header[0];
   config.intermediate_size = header[1];
   config.num_hidden_layers = header[2];
+  config.layers.resize(static_cast<size_t>(config.num_hidden_layers));
   config.num_attention_heads = header[3];
   config.num_key_value_heads = header[4];
   config.head_dim = config.hidden_size / config.num_attention_heads;

@@ -87,9 +87,7 @@ CASES = {
 
 
 def longest(case, parameters):
-    """Returns the longest sequence whose frequencies do not depend on its length."""
-    if parameters["rope_type"] == "longrope" and parameters["short_factor"] != parameters["long_factor"]:
-        return parameters["original_max_position_embeddings"]
+    """Returns the longest sequence that may run."""
     if parameters["rope_type"] == "yarn":
         return max(case["max_position_embeddings"],
                    int(parameters["factor"] * parameters["original_max_position_embeddings"]))

@@ -128,6 +128,7 @@ TEST_F(Contradiction, LayersThatTheFileLacks) {
 
 TEST_F(Contradiction, ALayerInTheMiddleIsMissing) {
   config_.num_hidden_layers = 3;
+  config_.layers.resize(static_cast<size_t>(config_.num_hidden_layers));
   tensors_ = model::random_tensors(config_, 5);
   erase_layer("model.layers.1.");
   EXPECT_TRUE(names({"num_hidden_layers 3", "2 layers", "layer 1 is missing"}));

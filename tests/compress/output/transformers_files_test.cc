@@ -85,7 +85,7 @@ TEST_F(TransformersFiles, NothingExecutableOfTheInputReachesAnOutput) {
   constexpr const char* kMark = "evil_module";
   auto json = nlohmann::json::parse(model::config_json(config_));
   json["auto_map"] = {{"AutoModelForCausalLM", "evil_module.Model"}};
-  json["nested"] = {{"auto_map", {{"AutoConfig", "evil_module.Config"}}}};
+  json["task_specific_params"] = {{"auto_map", {{"AutoConfig", "evil_module.Config"}}}};
   input_.write_text("config.json", json.dump());
   input_.write_text("tokenizer_config.json", R"({"auto_map": {"AutoTokenizer": "evil_module.T"}})");
   input_.write_text("generation_config.json", R"({"custom_generate": "evil_module", "top_k": 5})");

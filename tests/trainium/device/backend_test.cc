@@ -233,6 +233,7 @@ io::ModelConfig llama_1b() {
   config.hidden_size = 2048;
   config.intermediate_size = 8192;
   config.num_hidden_layers = 16;
+  config.layers.resize(static_cast<size_t>(config.num_hidden_layers));
   config.num_attention_heads = 32;
   config.num_key_value_heads = 8;
   config.head_dim = 64;
