@@ -6,7 +6,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Parts that are OPTIONAL are left out if it was not built, as after `cmake --build build --target neuronmm`.
+# Parts that are OPTIONAL are left out if they were not built, as after `cmake --build build --target neuronmm`.
 install(TARGETS neuronmm RUNTIME COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
@@ -26,18 +26,20 @@ endif()
 set(libraries base ops cpu io jinja unicode tokenizer text model gguf)
 set(promised_headers
     base/interrupt.h base/parallel.h base/progress.h base/result.h base/tensor.h cpu/backend.h gguf/import.h
-    gguf/mounted_gguf.h io/checkpoint.h io/model_config.h io/model_name.h io/mounted_model.h model/draft.h model/draft_model.h model/forward_pass.h model/generate.h
-    model/model_host.h model/ngram_draft.h model/sampler.h model/speculation.h model/transformer.h
-    ops/attention.h ops/backend.h ops/forwarding_backend.h ops/kv_cache.h ops/reference.h ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h
-    text/tokenizer/tokenizer.h)
+    gguf/mounted_gguf.h io/checkpoint.h io/model_config.h io/model_name.h io/mounted_model.h model/draft.h
+    model/draft_model.h model/forward_pass.h model/generate.h model/model_host.h model/ngram_draft.h
+    model/sampler.h model/speculation.h model/transformer.h ops/attention.h ops/backend.h
+    ops/forwarding_backend.h ops/kv_cache.h ops/reference.h ops/weights.h text/chat_template.h
+    text/conversation.h text/stream_decoder.h text/tokenizer/tokenizer.h)
 set(included_headers
-    base/activation.h base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
-    io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h model/candidates.h
-    model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
-    model/proposal_odds.h model/step_prices.h
-    model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h
-    text/tokenizer/added_tokens.h text/tokenizer/decoder.h text/tokenizer/token_id.h
-    text/tokenizer/tokenizer_config.h text/unicode/byte_range.h text/unicode/utf8_stream.h)
+    base/activation.h base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h
+    io/families/family_table.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
+    io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h
+    model/candidates.h model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h
+    model/prompt_cache.h model/proposal_odds.h model/rope.h model/step_prices.h model/token_constraint.h
+    model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h text/tokenizer/added_tokens.h
+    text/tokenizer/decoder.h text/tokenizer/token_id.h text/tokenizer/tokenizer_config.h
+    text/unicode/byte_range.h text/unicode/utf8_stream.h)
 foreach(library ${libraries})
   install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
 endforeach()

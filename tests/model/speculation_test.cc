@@ -386,6 +386,7 @@ TEST(DraftCheck, RefusesADraftWithMoreBytes) {
   io::ModelConfig config = tiny_config(io::Architecture::kLlama);
   const Transformer small = load_tiny(config, random_tensors(config, 1), *backend).value();
   config.num_hidden_layers = 3;
+  config.layers.resize(3);
   const Transformer large = load_tiny(config, random_tensors(config, 1), *backend).value();
   EXPECT_TRUE(check_not_larger(large.checkpoint(), small.checkpoint()).ok());
   EXPECT_TRUE(check_not_larger(small.checkpoint(), small.checkpoint()).ok());
