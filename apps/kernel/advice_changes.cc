@@ -115,7 +115,7 @@ class ChangeFinder {
 
   void add_buffers() {
     for (const auto& [name, live] : timing_.live_copies) {
-      const double share = share_of([&](const ChainPart& part) {
+      const double share = share_of([&, &name = name](const ChainPart& part) {
         return (part.cause == Cause::kBank || part.cause == Cause::kRotation) &&
                part.tensor != ChainPart::kNoTensor && header_.tensors[part.tensor].name == name;
       });

@@ -3,16 +3,38 @@
 // The tests of tests/many_cores use it.
 
 #include <cstdint>
-#include <source_location>
 
 namespace neuronmm {
+
+// A place in the code. It stands for std::source_location, which clang 14 does not have.
+class CodePlace {
+ public:
+  // Returns the place of the call, also where the call is a default argument.
+  static constexpr CodePlace current(const char* file = __builtin_FILE(),
+                                     const char* function = __builtin_FUNCTION(),
+                                     uint32_t line = __builtin_LINE()) {
+    return CodePlace(file, function, line);
+  }
+  constexpr CodePlace() = default;
+  constexpr const char* file_name() const { return file_; }
+  constexpr const char* function_name() const { return function_; }
+  constexpr uint32_t line() const { return line_; }
+
+ private:
+  constexpr CodePlace(const char* file, const char* function, uint32_t line)
+      : file_(file), function_(function), line_(line) {}
+
+  const char* file_ = "";
+  const char* function_ = "";
+  uint32_t line_ = 0;
+};
 
 // The work of a loop whose caller does not tell it.
 inline constexpr int64_t kUnknownWork = -1;
 
 // Where a loop begins, and how much it does, in multiply-adds on data in cache (cpu/tasks.h).
 struct LoopFacts {
-  std::source_location where;
+  CodePlace where;
   int64_t work = kUnknownWork;
 };
 

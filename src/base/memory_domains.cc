@@ -67,7 +67,7 @@ std::vector<int> parse_cores(std::string_view list, const std::vector<int>& allo
     list.remove_prefix(1);
   }
   std::ranges::sort(cores);
-  cores.erase(std::ranges::unique(cores).begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
   return cores;
 }
 

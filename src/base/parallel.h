@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <source_location>
 #include <type_traits>
 
 #include "base/loop_recorder.h"
@@ -69,7 +68,7 @@ void run_loop(int64_t count, LoopBody body, const void* context, const LoopFacts
 // A recorder is told `facts`.
 template <typename Body>
 void parallel_for(int64_t count, const Body& body,
-                  const LoopFacts& facts = {std::source_location::current()}) {
+                  const LoopFacts& facts = {CodePlace::current()}) {
   internal::run_loop(
       count,
       [](const void* context, int64_t i, int thread) {
@@ -86,7 +85,7 @@ void parallel_for(int64_t count, const Body& body,
 // Runs body(first, last) on one contiguous part of [0, count) per thread.
 template <typename Body>
 void parallel_ranges(int64_t count, const Body& body,
-                     const LoopFacts& facts = {std::source_location::current()}) {
+                     const LoopFacts& facts = {CodePlace::current()}) {
   const int64_t threads = num_threads();
   const int64_t shares = count < threads ? count : threads;
   parallel_for(

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <source_location>
 
 #include "base/parallel.h"
 
@@ -19,7 +18,7 @@ inline constexpr int64_t kPieceWork = 100'000;
 // an exponential in fp64 about 500 (10 ns). Both are assumed.
 template <typename Body>
 void for_each_piece(int64_t count, int64_t element_work, const Body& body,
-                    std::source_location where = std::source_location::current()) {
+                    CodePlace where = CodePlace::current()) {
   const int64_t work = count * element_work;
   const int64_t most = std::min<int64_t>(count, num_threads());
   const int64_t pieces = std::clamp<int64_t>(work / kPieceWork, 1, std::max<int64_t>(most, 1));

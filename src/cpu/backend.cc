@@ -1,7 +1,6 @@
 #include "cpu/backend.h"
 
 #include <algorithm>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -109,7 +108,7 @@ class CpuBackend : public ops::Backend {
 
   template <typename Body>
   static void for_each_row(ConstMatrixView x, const Body& body,
-                           std::source_location where = std::source_location::current()) {
+                           CodePlace where = CodePlace::current()) {
     for_each_task(x.rows, kElementWork * x.rows * x.columns, body, where);
   }
 

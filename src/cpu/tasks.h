@@ -3,7 +3,6 @@
 // others. All loops of the CPU backend use them.
 
 #include <cstdint>
-#include <source_location>
 
 #include "base/parallel.h"
 
@@ -17,7 +16,7 @@ inline constexpr int64_t kSerialWork = 100'000;
 // iterations together. A recorder (base/loop_recorder.h) sees small loops, too.
 template <typename Body>
 void for_each_task(int64_t count, int64_t work, const Body& body,
-                   std::source_location where = std::source_location::current()) {
+                   CodePlace where = CodePlace::current()) {
   if (work > kSerialWork || internal::loop_recorder != nullptr) {
     parallel_for(count, body, {where, work});
   } else if constexpr (std::is_invocable_v<const Body&, int64_t, int>) {

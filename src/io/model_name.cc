@@ -103,7 +103,7 @@ bool contains_ignoring_case(std::string_view text, std::string_view part) {
     return std::tolower(static_cast<unsigned char>(a)) ==
            std::tolower(static_cast<unsigned char>(b));
   };
-  return !std::ranges::search(text, part, same).empty();
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
 // Returns the folder's GGUF model if it has no other form of a model, and the folder otherwise.
