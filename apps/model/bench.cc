@@ -45,7 +45,7 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
   };
   command
       ->add_option("MODEL_DIR", flags.model_dir,
-                   "Folder of a model, or config.json for trn1 to trn3")
+                   "Folder, GGUF file or name, or config.json for trn1 to trn3")
       ->required()
       ->group(kInput);
   auto* against = command

@@ -88,7 +88,7 @@ void add_text_flags(CLI::App* command, CompressFlags& flags) {
 void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("MODEL_DIR", flags.given.model,
-                   "Folder of a model; --dry-run needs config.json only")
+                   "Folder, GGUF file or name; --dry-run needs config.json only")
       ->required()
       ->group(kInput);
   add_text_flags(command, flags);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "help.h"
 #include "io/text_file.h"
 #include "report_writer.h"
 #include "text/chat_template.h"
@@ -108,9 +109,7 @@ void add_tokenize(Program& program) {
                   {"neuronmm tokenize MODEL_DIR \"The cat sat.\"",
                    "neuronmm tokenize MODEL_DIR --decode \"450 6635 3290\""});
   const auto options = std::make_shared<Options>();
-  command->add_option("MODEL_DIR", options->model_dir, "Folder with a tokenizer.json")
-      ->required()
-      ->group(kInput);
+  command->add_option("MODEL_DIR", options->model_dir, kModelHelp)->required()->group(kInput);
   auto* text = command->add_option("TEXT", options->text, "Text or ids; - reads standard input")
                    ->capture_default_str()
                    ->group(kInput);
