@@ -17,7 +17,8 @@ ModelBytes::ModelBytes(const io::Checkpoint& checkpoint, const io::ModelConfig& 
     : config_(config), embedding_bits_(embedding_bits) {
   const std::string gate = model::tensor_prefix(checkpoint) + "layers.0.mlp.gate_proj.weight";
   const auto found = checkpoint.tensors().find(gate);
-  if (found != checkpoint.tensors().end()) element_bytes_ = dtype_size_bytes(written_dtype(found->second.dtype));
+  if (found != checkpoint.tensors().end())
+    element_bytes_ = dtype_size_bytes(written_dtype(found->second.dtype));
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (model::is_linear(name, config)) continue;
     const bool table = name.ends_with("embed_tokens.weight");

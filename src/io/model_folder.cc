@@ -68,8 +68,8 @@ bool same_bytes(const TensorView& a, const TensorView& b) {
   return same;
 }
 
-// Holds what this process has found out about the tables of each state of a folder. A command opens a
-// model several times, and comparing two tables reads all of both.
+// Holds what this process has found out about the tables of each state of a folder. A command opens
+// a model several times, and comparing two tables reads all of both.
 class KnownTwins {
  public:
   using Compare = std::function<std::optional<TwinTables>()>;

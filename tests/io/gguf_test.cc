@@ -33,12 +33,11 @@ TEST_F(Gguf, AGgufFileIsNamedWhereAModelIsExpected) {
 TEST_F(Gguf, GgufFilesAreNamedIfAFolderHasNoModel) {
   put(root_ / "b.gguf", bytes_);
   put(root_ / "a.gguf", bytes_);
+  EXPECT_TRUE(fails_with(
+      ModelConfig::load(root_ / "config.json"),
+      {"config.json: is absent", "there are a.gguf, b.gguf in it; name one of them: ", "/a.gguf"}));
   EXPECT_TRUE(
-      fails_with(ModelConfig::load(root_ / "config.json"),
-                 {"config.json: is absent", "there are a.gguf, b.gguf in it; name one of them: ",
-                  "/a.gguf"}));
-  EXPECT_TRUE(fails_with(Checkpoint::open(root_.path()),
-                         {"found a.gguf, b.gguf", "name one of them: "}));
+      fails_with(Checkpoint::open(root_.path()), {"found a.gguf, b.gguf", "name one of them: "}));
 }
 
 TEST_F(Gguf, TextsThatBeginWithGgufAreTexts) {
