@@ -77,26 +77,31 @@ struct RopeTable {
   int64_t rotary_width = 0;
 };
 
-// Where config.json describes a RoPE table, and what the table may have.
-struct RopePlace {
-  int64_t head_dim = 0;
-  int64_t max_position_embeddings = 0;
+// A family's rules for a RoPE table: the keys of config.json that describe it, and what it may
+// have.
+struct RopeRules {
   // The base if the file has none.
   double default_theta = 10000.0;
-  // If not empty: the table is that of layers of one type, such as "sliding_attention". Newer files
+  // If not empty, the table is that of layers of one type, such as "sliding_attention". Newer files
   // have it as a member of "rope_parameters".
   std::string layer_type = {};
   // The key of the base outside of "rope_parameters". Empty if there is none.
   std::string theta_key = "rope_theta";
   // False if "rope_scaling" belongs to the layers of another type.
   bool scaling = true;
-  // True if the "partial_rotary_factor" may be less than 1.
+  // True if "partial_rotary_factor" may leave the last elements of a head as they are.
   bool partial = false;
   // True if the types "su" and "yarn" mean "longrope" (Phi-3).
   bool old_longrope_names = false;
   // True if "dynamic" with "alpha" multiplies the base by alpha^(d / (d - 2)) for sequences of any
   // length, where d is head_dim (Hunyuan).
   bool alpha = false;
+};
+
+// The rules, and the sizes of the model that they are applied to.
+struct RopePlace : RopeRules {
+  int64_t head_dim = 0;
+  int64_t max_position_embeddings = 0;
 };
 
 // What the file says about one table.

@@ -141,15 +141,7 @@ const json* FamilyReader::rope_object() const {
 
 Result<RopeTable> FamilyReader::rope(const RopeRules& rules) {
   NMM_ASSIGN(RopeConfig read,
-             read_rope(fields, {.head_dim = config.head_dim,
-                                .max_position_embeddings = config.max_position_embeddings,
-                                .default_theta = rules.default_theta,
-                                .layer_type = rules.layer_type,
-                                .theta_key = rules.theta_key,
-                                .scaling = rules.scaling,
-                                .partial = rules.partial,
-                                .old_longrope_names = rules.old_longrope_names,
-                                .alpha = rules.alpha}));
+             read_rope(fields, {rules, config.head_dim, config.max_position_embeddings}));
   config.max_position_embeddings = read.max_position_embeddings;
   return std::move(read.table);
 }

@@ -14,23 +14,6 @@
 
 namespace neuronmm::io {
 
-// Where a family's RoPE table stands in config.json, and what it may have.
-struct RopeRules {
-  double default_theta = 10000.0;
-  // The type of layers of a nested "rope_parameters", such as "sliding_attention".
-  std::string layer_type = {};
-  // The key of the base outside of "rope_parameters". Empty if there is none.
-  std::string theta_key = "rope_theta";
-  // False if "rope_scaling" is that of other layers.
-  bool scaling = true;
-  // True if "partial_rotary_factor" may leave the last elements of a head as they are.
-  bool partial = false;
-  // True if the types "su" and "yarn" mean "longrope".
-  bool old_longrope_names = false;
-  // True if the type "dynamic" with "alpha" changes the base for all lengths.
-  bool alpha = false;
-};
-
 class FamilyReader {
  public:
   // Returns whether a layer has a window, or RoPE.
