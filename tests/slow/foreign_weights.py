@@ -201,20 +201,21 @@ def run_folders(program, work):
     for name in METHODS:
         write_folders(work, name)
         folder, floats = work / name, work / f"{name}_floats"
-        for more in (("--activations", "fp32"), ("--device", "reference", "--max-tokens", "300")):
+        for more in (("--activations", "fp32"), ("--device", "reference", "--limit", "2")):
             found = [run(program, "perplexity", each, text, "--context", "128", "--json", "-", *more).stdout
                      for each in (folder, floats)]
             perplexities = [json.loads(each)["perplexity"] for each in found]
             assert perplexities[0] == perplexities[1], f"{name}, {more}: {perplexities}"
         print(f"{name}: perplexity {perplexities[0]}, the same as of its values")
         out = work / "out"
-        said = run(program, "generate", folder, "Once upon a time", "--max-tokens", "8", "--temperature", "0")
+        said = run(program, "generate", folder, "Once upon a time", "--max-new-tokens", "8", "--temperature", "0")
         assert "keep their codes" in said.stderr, said.stderr
-        for command in (("quantize", folder, out, "--bits", "4"), ("compress", folder, out, "--ratio", "0.2")):
-            run(program, *command, "--force")
+        for command in (("quantize", folder, "--bits", "4"), ("compress", folder, "--ratio", "0.2", "--method", "svd")):
+            shutil.rmtree(out, ignore_errors=True)
+            run(program, *command, "-o", out)
             config = json.loads((out / "config.json").read_text())
             assert "quantization_config" not in config, config
-            run(program, "generate", out, "Once upon a time", "--max-tokens", "4")
+            run(program, "generate", out, "Once upon a time", "--max-new-tokens", "4")
         run(program, "inspect", folder)
 
 
