@@ -159,24 +159,28 @@ class WeightsWriter {
 
 Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs::path& folder,
                      Progress& progress) {
-  std::vector<io::TensorSpec> specs;
+  std::vector<io::TensorSpec> canonical, specs;
   int64_t total = 0;
   for (const WeightSource& source : map.sources) {
-    specs.push_back(source.spec);
-    specs.back().name = io::stored_name(map.architecture, source.spec.name);
+    canonical.push_back(source.spec);
     total += io::size_bytes(source.spec);
   }
   NMM_TRY(io::check_space(folder, total));
+  const std::vector<io::StoredTensor> stored = io::stored_tensors(map.architecture, canonical);
+  for (const io::StoredTensor& tensor : stored) specs.push_back(tensor.spec);
   const std::vector<io::Shard> shards = io::plan_shards(specs);
-  progress.start(task::kWriting, std::ssize(specs));
+  progress.start(task::kWriting, std::ssize(canonical));
   WeightsWriter weights(model, progress);
   // The shards hold the tensors in this order.
   auto source = map.sources.begin();
+  auto tensor = stored.begin();
   for (const io::Shard& shard : shards) {
     NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(folder / shard.file_name, shard.specs,
                                                           {{"format", "pt"}}));
-    for (size_t i = 0; i < shard.specs.size(); ++i, ++source)
-      NMM_TRY(weights.write_tensor(writer, *source));
+    for (size_t i = 0; i < shard.specs.size(); ++i, ++tensor) {
+      for (int64_t part = 0; part < tensor->parts; ++part, ++source)
+        NMM_TRY(weights.write_tensor(writer, *source));
+    }
     NMM_TRY(writer.finish());
   }
   if (shards.size() > 1)

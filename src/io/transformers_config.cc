@@ -80,6 +80,11 @@ Result<Architecture> read_architecture(const JsonFields& fields) {
   return architecture;
 }
 
+Result<Architecture> read_architecture(std::string_view text, const std::string& source) {
+  NMM_ASSIGN(const json document, parse_json_object(strict_json(text), source));
+  return read_architecture(JsonFields(document, source));
+}
+
 Result<json> of_one_family(const json& document, const std::string& source) {
   NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(document, source)));
   const Family& family = family_of(architecture);

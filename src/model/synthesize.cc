@@ -13,6 +13,7 @@
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "io/text_file.h"
+#include "io/transformers_config.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::model {
@@ -150,10 +151,15 @@ class Synthesizer {
 
 // Writes config.json last. If the process is killed before that, the folder has no config.json and
 // no program takes it for a model.
-Status write_folder(const io::ModelConfig& config, const std::string& config_text,
+Status write_folder(const io::ModelConfig& config, const fs::path& config_json,
                     const fs::path& folder, uint64_t seed, Progress& progress) {
-  std::vector<io::TensorSpec> specs = tensor_specs(config);
-  for (io::TensorSpec& spec : specs) spec.name = io::stored_name(config.architecture, spec.name);
+  NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json, io::kMaxConfigBytes));
+  // The family in whose files the model is. It may run as another one.
+  NMM_ASSIGN(const io::Architecture family,
+             io::read_architecture(config_text, config_json.string()));
+  std::vector<io::TensorSpec> specs;
+  for (io::StoredTensor& stored : io::stored_tensors(family, tensor_specs(config)))
+    specs.push_back(std::move(stored.spec));
   int64_t total = 0;
   for (const io::TensorSpec& spec : specs) total += io::size_bytes(spec);
   NMM_TRY(io::check_space(folder, total));
@@ -180,10 +186,9 @@ Status synthesize(const io::ModelConfig& config, const fs::path& config_json, co
         config_json.string());
   }
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
-  NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json, io::kMaxConfigBytes));
   NMM_ASSIGN(FolderWriter writer,
              FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
-  NMM_TRY(write_folder(config, config_text, writer.staging(), seed, progress));
+  NMM_TRY(write_folder(config, config_json, writer.staging(), seed, progress));
   if (before_output) NMM_TRY(before_output());
   return writer.commit();
 }

@@ -264,5 +264,30 @@ TEST(Families, StoredNamesAreTheFamilysOwn) {
   EXPECT_EQ(stored_name(Architecture::kOlmo2, "model.norm.weight"), "model.norm.weight");
 }
 
+TEST(Families, TheRowsOfAFusedMatrixFollowEachOther) {
+  const auto stored = [](Architecture architecture, const std::vector<std::string>& modules) {
+    std::vector<TensorSpec> canonical;
+    for (const std::string& module : modules)
+      canonical.push_back({"model.layers.1." + module + ".weight", DType::kF32, {2, 3}});
+    std::vector<std::string> result;
+    for (const StoredTensor& tensor : stored_tensors(architecture, canonical)) {
+      result.push_back(fmt::format("{} {} {}", tensor.spec.name.substr(15), tensor.parts,
+                                   tensor.spec.shape.front()));
+    }
+    return result;
+  };
+  const std::vector<std::string> all = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj"};
+  EXPECT_EQ(
+      stored(Architecture::kPhi3, all),
+      (std::vector<std::string>{"self_attn.qkv_proj.weight 3 6", "self_attn.o_proj.weight 1 2",
+                                "mlp.gate_up_proj.weight 2 4"}));
+  EXPECT_EQ(stored(Architecture::kLlama, all).size(), 6u);
+  // Matrices that do not follow each other stay split.
+  EXPECT_EQ(stored(Architecture::kPhi3, {"self_attn.q_proj", "self_attn.k_proj", "mlp.gate_proj"}),
+            (std::vector<std::string>{"self_attn.q_proj.weight 1 2", "self_attn.k_proj.weight 1 2",
+                                      "mlp.gate_proj.weight 1 2"}));
+}
+
 }  // namespace
 }  // namespace neuronmm::io

@@ -206,6 +206,25 @@ TEST_F(Synthesize, WeightsAreNormalAndIndependent) {
   EXPECT_EQ(gain, std::vector<float>(64, 1.0f));
 }
 
+// transformers reads the folder only under the names of its own class.
+TEST_F(Synthesize, FusedMatricesAreStoredAsTheFamilyHasThem) {
+  const auto header = [&](const std::string& family, const std::string& out) {
+    const Status made = make(family, out);
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return weights(out).substr(0, 4000);
+  };
+  const std::string phi = header(R"("model_type":"phi3")", "phi");
+  EXPECT_NE(phi.find("layers.0.self_attn.qkv_proj.weight"), std::string::npos);
+  EXPECT_NE(phi.find("layers.0.mlp.gate_up_proj.weight"), std::string::npos);
+  EXPECT_EQ(phi.find("q_proj.weight"), std::string::npos);
+  const std::string granite = header(
+      R"("model_type":"granitemoehybrid","num_local_experts":0,"layer_types":["attention","attention"],
+         "position_embedding_type":"rope","shared_intermediate_size":160)",
+      "granite");
+  EXPECT_NE(granite.find("layers.0.shared_mlp.input_linear.weight"), std::string::npos);
+  EXPECT_NE(granite.find("layers.0.shared_mlp.output_linear.weight"), std::string::npos);
+}
+
 TEST_F(Synthesize, AnInterruptLeavesNothing) {
   set_interrupted(true);
   const Status status = make(kLlama, "out");

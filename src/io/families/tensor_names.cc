@@ -206,4 +206,45 @@ std::string stored_name(Architecture architecture, std::string_view canonical) {
   return std::string(canonical);
 }
 
+namespace {
+
+// Returns how many of the next tensors are the parts of `sliced`: all of them, or 0.
+int64_t parts_that_follow(const SlicedModule& sliced, std::span<const TensorSpec> next) {
+  const NameParts first = parts_of(next.front().name);
+  int64_t count = 0;
+  for (const std::string_view part : sliced.parts) {
+    if (part.empty()) break;
+    if (count >= std::ssize(next)) return 0;
+    const NameParts parts = parts_of(next[static_cast<size_t>(count)].name);
+    if (parts.module != part || parts.layer != first.layer || parts.ending != first.ending)
+      return 0;
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::vector<StoredTensor> stored_tensors(Architecture architecture,
+                                         std::span<const TensorSpec> canonical) {
+  const ModuleNames& names = family_of(architecture).names;
+  std::vector<StoredTensor> result;
+  while (!canonical.empty()) {
+    StoredTensor stored{canonical.front()};
+    stored.spec.name = stored_name(architecture, canonical.front().name);
+    for (const SlicedModule& sliced : names.sliced) {
+      const int64_t parts = parts_that_follow(sliced, canonical);
+      if (parts == 0) continue;
+      const NameParts first = parts_of(canonical.front().name);
+      stored.parts = parts;
+      stored.spec.name = fmt::format("{}{}{}", first.layer, sliced.own, first.ending);
+      for (const TensorSpec& part : canonical.subspan(1, static_cast<size_t>(parts - 1)))
+        stored.spec.shape.front() += part.shape.front();
+    }
+    canonical = canonical.subspan(static_cast<size_t>(stored.parts));
+    result.push_back(std::move(stored));
+  }
+  return result;
+}
+
 }  // namespace neuronmm::io

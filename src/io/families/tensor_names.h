@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "io/model_config.h"
+#include "io/safetensors_writer.h"
 
 namespace neuronmm::io {
 
@@ -34,8 +36,20 @@ struct NamedTensors {
 Status use_canonical_names(const std::filesystem::path& folder, NamedTensors& tensors);
 
 // Returns the name that a folder of this architecture has for a tensor: its own name, except that
-// matrices stay split.
+// matrices stay split. Folders whose weights are compressed or rounded have these names.
 std::string stored_name(Architecture architecture, std::string_view canonical);
+
+// A tensor of a folder whose weights are plain floats. Its data are those of `parts` canonical
+// tensors, one after the other.
+struct StoredTensor {
+  TensorSpec spec;
+  int64_t parts = 1;
+};
+
+// Returns the tensors that a folder of this architecture has for canonical ones, in their order.
+// The rows of a fused matrix follow each other in `canonical`, or else they stay split.
+std::vector<StoredTensor> stored_tensors(Architecture architecture,
+                                         std::span<const TensorSpec> canonical);
 
 // Returns the name without the prefix of the language model in a multimodal model, so that it
 // begins with "model." or "lm_head.".
