@@ -9,6 +9,7 @@
 #include "cpu/packed_rows.h"
 #include "ops/low_bit.h"
 #include "ops/quantize.h"
+#include "ops/round_to_bytes.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -55,15 +56,41 @@ WeightType type_of(const LowBitFormat& format) {
   }
 }
 
-// Writes the scale of a row and group of w_t to its half of a word. Columns c and c + kHalfPanel
-// share a word, and the first is written before the second, which must keep it.
-void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t* scales) {
-  const int64_t column = row % kPanel;
-  float scale = 0;
-  to_floats(w_t.scales, row * w_t.scales.columns() + group, 1, &scale);
-  const uint32_t bits = bf16::from_float(scale).bits;
+// Writes the scale of a column to its half of a word. Columns c and c + kHalfPanel share a word,
+// and the first is written before the second, which must keep it.
+void pack_scale(bf16 scale, int64_t column, uint32_t* scales) {
+  const uint32_t bits = scale.bits;
   uint32_t& pair = scales[column % kHalfPanel];
   pair = column < kHalfPanel ? bits : pair | bits << 16;
+}
+
+// Writes the scale of a row and group of w_t.
+void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t* scales) {
+  float scale = 0;
+  to_floats(w_t.scales, row * w_t.scales.columns() + group, 1, &scale);
+  pack_scale(bf16::from_float(scale), row % kPanel, scales);
+}
+
+// The words of a group of a panel of int8, and what is added to each of its bytes, which is 128.
+constexpr int64_t kInt8GroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
+constexpr uint32_t kInt8Offsets = 0x80808080;
+
+// The elements of a row that are rounded and packed before those of the next row. Assumed: their
+// words in a panel take 17 KB, and the largest blocks of GGUF have half as many elements.
+constexpr int64_t kRoundedColumns = 4 * kQuantGroup;
+
+// Writes the bytes of a column to its group of a panel. Less than a word is filled with zeros.
+void pack_bytes(const unsigned char* bytes, int64_t count, int64_t column, uint32_t* group) {
+  uint32_t* to = group + kHalfPanel + column;
+  const auto pack_word = [&](int64_t i, size_t size) {
+    uint32_t word = 0;
+    std::memcpy(&word, bytes + i, size);
+    *to = word ^ kInt8Offsets;
+    to += kPanel;
+  };
+  int64_t i = 0;
+  for (; i + kWordBytes <= count; i += kWordBytes) pack_word(i, kWordBytes);
+  if (i < count) pack_word(i, static_cast<size_t>(count - i));
 }
 
 // A column's codes of a group in their stored form, with zeros after the last.
@@ -168,6 +195,7 @@ void PackedMatrix::pack(const ops::WeightView& rows, int64_t first) {
 // Converts some rows after the other to a format of ours and packs them. Only these rows are in
 // memory in addition to the panels.
 void PackedMatrix::pack_foreign(const TensorView& w_t, const LowBitFormat& format) {
+  if (type_ == WeightType::kInt8) return pack_rounded_to_int8(w_t);
   constexpr int64_t kElements = int64_t{1} << 20;  // assumed: keeps all threads busy, fits caches
   const int64_t panels = std::max<int64_t>(1, kElements / (k_ * kPanel));
   const int64_t step = panels * kPanel;
@@ -190,6 +218,33 @@ void PackedMatrix::pack_foreign(const TensorView& w_t, const LowBitFormat& forma
       pack(TensorView{DType::kBF16, rows.shape, bytes.data()}, first);
     } else {
       pack(ops::quantize(rows, format).view(), first);
+    }
+  }
+}
+
+// Most GGUF files are opened in this way, and their first token waits for it. Values and bytes
+// therefore never leave a core's caches before they are in the panel.
+void PackedMatrix::pack_rounded_to_int8(const TensorView& w_t) {
+  parallel_for(panels(), [&](int64_t panel) {
+    for (int64_t first = 0; first < k_; first += kRoundedColumns)
+      round_columns(w_t, panel, first, std::min(kRoundedColumns, k_ - first));
+  });
+}
+
+// Rounds `count` elements, from `first` on, of the rows that are columns of a panel.
+void PackedMatrix::round_columns(const TensorView& w_t, int64_t panel, int64_t first,
+                                 int64_t count) {
+  std::array<float, kRoundedColumns> values;
+  std::array<int8_t, kQuantGroup> bytes;
+  uint32_t* const groups = panel_at(panel) + first / kQuantGroup * kInt8GroupWords;
+  for (int64_t row = panel * kPanel; row < std::min(n_, (panel + 1) * kPanel); ++row) {
+    to_floats(w_t, row * k_ + first, count, values.data());
+    for (int64_t i = 0; i < count; i += kQuantGroup) {
+      const int64_t size = std::min(kQuantGroup, count - i);
+      uint32_t* const group = groups + i / kQuantGroup * kInt8GroupWords;
+      const bf16 scale = ops::round_to_bytes(values.data() + i, size, bytes.data());
+      pack_scale(scale, row % kPanel, group);
+      pack_bytes(reinterpret_cast<const unsigned char*>(bytes.data()), size, row % kPanel, group);
     }
   }
 }
@@ -277,8 +332,6 @@ void PackedMatrix::pack_fp32(const TensorView& rows, int64_t first_row) {
 // A panel begins each group of 128 k with its scales, two bf16 to a word: column c in the low half,
 // column c + kHalfPanel in the high half. Then come the bytes, four neighbouring k to a word.
 void PackedMatrix::pack_int8(const ops::WeightView& rows, int64_t first_row) {
-  constexpr int64_t kGroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
-  constexpr uint32_t kOffsets = 0x80808080;  // adds 128 to each signed byte
   const int64_t groups = (k_ + kQuantGroup - 1) / kQuantGroup;
   NMM_CHECK(rows.dtype == DType::kI8 && rows.scales.rows() == rows.rows() &&
             rows.scales.columns() == groups);
@@ -286,16 +339,9 @@ void PackedMatrix::pack_int8(const ops::WeightView& rows, int64_t first_row) {
   const auto* source = reinterpret_cast<const unsigned char*>(rows.data);
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
-    uint32_t* const to = packed + panel * panel_words() + group * kGroupWords;
+    uint32_t* const to = packed + panel * panel_words() + group * kInt8GroupWords;
     pack_scale(rows, row, group, to);
-    const auto pack_word = [&](int64_t i, size_t bytes) {
-      uint32_t word = 0;
-      std::memcpy(&word, source + row * k_ + first + i, bytes);
-      to[kHalfPanel + i / kWordBytes * kPanel + column] = word ^ kOffsets;
-    };
-    int64_t i = 0;
-    for (; i + kWordBytes <= count; i += kWordBytes) pack_word(i, kWordBytes);
-    if (i < count) pack_word(i, static_cast<size_t>(count - i));
+    pack_bytes(source + row * k_ + first, count, column, to);
   };
   for_each_chunk(k_, rows.rows(), kQuantGroup, pack_group);
 }

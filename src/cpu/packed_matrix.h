@@ -119,6 +119,8 @@ class PackedMatrix {
   void pack_int8(const ops::WeightView& rows, int64_t first);
   void pack_low_bit(const ops::WeightView& rows, int64_t first);
   void pack_foreign(const TensorView& w_t, const LowBitFormat& format);
+  void pack_rounded_to_int8(const TensorView& w_t);
+  void round_columns(const TensorView& w_t, int64_t panel, int64_t first, int64_t count);
   void pack_coded(const TensorView& w_t);
   void pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row);
   uint32_t* panel_at(int64_t i) { return words_.data() + i * panel_words(); }

@@ -53,7 +53,7 @@ Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
 
 void add_end_tokens(const Vocabulary& vocabulary, ImportSummary& summary) {
   for (const int64_t id : vocabulary.end_ids())
-    summary.end_tokens.push_back({id, vocabulary.tokens[static_cast<size_t>(id)]});
+    summary.end_tokens.push_back({id, std::string(vocabulary.tokens[static_cast<size_t>(id)])});
   if (summary.end_tokens.empty())
     summary.notes.emplace_back(
         "the vocabulary has no token that ends a text: an answer ends at its limit of tokens");

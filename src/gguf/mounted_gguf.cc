@@ -64,6 +64,11 @@ class MountedGguf : public io::MountedModel {
     return generation_config_json(*vocabulary_);
   }
 
+  Result<io::MountedTokenizer> tokenizer() const override {
+    if (!vocabulary_) return vocabulary_error_;
+    return mounted_tokenizer(*vocabulary_);
+  }
+
   const std::map<std::string, TensorView>& tensors() const override { return tensors_; }
   Status weights() const override {
     if (plan_) return {};

@@ -1,16 +1,17 @@
 #include "gguf/piece_merges.h"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
-#include <unordered_map>
+
+#include "text/tokenizer/token_table.h"
 
 namespace neuronmm::gguf {
 namespace {
 
-struct Merge {
-  std::string_view left, right;
+struct ScoredMerge {
+  Vocabulary::Merge ids;
   double score;
-  size_t left_id, right_id;
   int64_t left_characters, right_characters;
 };
 
@@ -20,19 +21,19 @@ int64_t characters(std::string_view text) { return std::ranges::count_if(text, b
 
 }  // namespace
 
-std::vector<std::pair<std::string_view, std::string_view>> piece_merges(
-    const Vocabulary& vocabulary) {
+std::vector<Vocabulary::Merge> piece_merges(const Vocabulary& vocabulary) {
   // Bytes, control tokens and the like are not made of pieces.
   const auto is_piece = [&](size_t id) {
     const TokenKind kind = vocabulary.kinds[id];
     return kind == TokenKind::kNormal || kind == TokenKind::kUnused ||
            kind == TokenKind::kUndefined;
   };
-  std::unordered_map<std::string_view, size_t> ids;
+  text::TokenTable ids;
+  ids.reserve(vocabulary.tokens.size());
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (is_piece(id)) ids.emplace(vocabulary.tokens[id], id);
+    if (is_piece(id)) ids.insert(vocabulary.tokens[id], static_cast<text::TokenId>(id));
   }
-  std::vector<Merge> merges;
+  std::vector<ScoredMerge> merges;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (!is_piece(id)) continue;
     const std::string_view piece = vocabulary.tokens[id];
@@ -40,23 +41,28 @@ std::vector<std::pair<std::string_view, std::string_view>> piece_merges(
     const auto first = std::ssize(merges);
     for (size_t at = 1; at < piece.size(); ++at) {
       if (!begins_character(piece[at])) continue;
-      const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
-      if (left == ids.end() || right == ids.end()) continue;
-      merges.push_back({left->first, right->first, score, left->second, right->second,
-                        characters(left->first), characters(right->first)});
+      const std::string_view left = piece.substr(0, at), right = piece.substr(at);
+      const auto left_id = ids.find(left);
+      if (!left_id) continue;
+      const auto right_id = ids.find(right);
+      if (!right_id) continue;
+      merges.push_back({{*left_id, *right_id, static_cast<text::TokenId>(id)},
+                        score,
+                        characters(left),
+                        characters(right)});
     }
-    std::sort(merges.begin() + first, merges.end(), [](const Merge& a, const Merge& b) {
-      return std::tie(a.left_id, a.right_id) < std::tie(b.left_id, b.right_id);
+    std::sort(merges.begin() + first, merges.end(), [](const ScoredMerge& a, const ScoredMerge& b) {
+      return std::tie(a.ids.left, a.ids.right) < std::tie(b.ids.left, b.ids.right);
     });
   }
-  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
+  std::ranges::stable_sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {
     return std::tie(a.score, a.left_characters, a.right_characters) >
            std::tie(b.score, b.left_characters, b.right_characters);
   });
-  std::vector<std::pair<std::string_view, std::string_view>> pairs;
-  pairs.reserve(merges.size());
-  for (const Merge& merge : merges) pairs.emplace_back(merge.left, merge.right);
-  return pairs;
+  std::vector<Vocabulary::Merge> ids_only;
+  ids_only.reserve(merges.size());
+  for (const ScoredMerge& merge : merges) ids_only.push_back(merge.ids);
+  return ids_only;
 }
 
 }  // namespace neuronmm::gguf

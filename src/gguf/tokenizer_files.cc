@@ -16,12 +16,17 @@ constexpr const char* kSpace = "▁";
 
 std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 
-// Returns the text of a token. In SentencePiece's vocabularies user-defined tokens are written with
-// replaced spaces, but added tokens are searched before spaces are replaced.
+// Returns true if the text of a token in tokenizer.json is not that of the file. In SentencePiece's
+// vocabularies user-defined tokens are written with replaced spaces, but added tokens are searched
+// before spaces are replaced.
+bool has_own_text(const Vocabulary& vocabulary, size_t id) {
+  return vocabulary.sentence_piece && vocabulary.kinds[id] == TokenKind::kUserDefined &&
+         vocabulary.tokens[id].find(kSpace) != std::string_view::npos;
+}
+
 std::string token_text(const Vocabulary& vocabulary, size_t id) {
   std::string_view token = vocabulary.tokens[id];
-  if (!vocabulary.sentence_piece || vocabulary.kinds[id] != TokenKind::kUserDefined)
-    return std::string(token);
+  if (!has_own_text(vocabulary, id)) return std::string(token);
   std::string text;
   for (const std::string_view space = kSpace; !token.empty();) {
     const bool is_space = token.starts_with(space);
@@ -93,7 +98,7 @@ Json pre_tokenizer(const Vocabulary& vocabulary) {
   return sequence("pretokenizers", std::move(steps));
 }
 
-Json special_step(const std::string& token, int type_id) {
+Json special_step(std::string_view token, int type_id) {
   return {{"SpecialToken", {{"id", token}, {"type_id", type_id}}}};
 }
 
@@ -113,7 +118,7 @@ Json template_processing(const Vocabulary& vocabulary) {
   append_text(vocabulary, "B", 1, pair);
   const auto add = [&](bool wanted, std::optional<int64_t> id) {
     if (!wanted) return;
-    const std::string& token = vocabulary.tokens[static_cast<size_t>(*id)];
+    const std::string token(vocabulary.tokens[static_cast<size_t>(*id)]);
     special[token] = {{"id", token}, {"ids", Json::array({*id})}, {"tokens", Json::array({token})}};
   };
   add(vocabulary.add_bos, vocabulary.bos);
@@ -141,25 +146,30 @@ Json decoder(const Vocabulary& vocabulary) {
   return sequence("decoders", std::move(steps));
 }
 
-Json merges(const Vocabulary& vocabulary) {
+std::vector<Vocabulary::Merge> all_merges(const Vocabulary& vocabulary) {
+  const bool by_scores = vocabulary.sentence_piece && vocabulary.merges.empty();
+  return by_scores ? piece_merges(vocabulary) : vocabulary.merges;
+}
+
+Json merges_json(const Vocabulary& vocabulary) {
   Json list = Json::array();
-  const auto add = [&](const auto& pairs) {
-    for (const auto& [left, right] : pairs) list.push_back(Json::array({left, right}));
-  };
-  if (vocabulary.sentence_piece && vocabulary.merges.empty())
-    add(piece_merges(vocabulary));
-  else
-    add(vocabulary.merges);
+  const auto text = [&](int32_t id) { return vocabulary.tokens[static_cast<size_t>(id)]; };
+  for (const auto& [left, right, merged] : all_merges(vocabulary))
+    list.push_back(Json::array({text(left), text(right)}));
   return list;
 }
 
-Json model(const Vocabulary& vocabulary) {
+Json vocab_json(const Vocabulary& vocabulary) {
   Json vocab = Json::object();
   // The ordered object searches all its keys before it adds one. The keys here are known to be new,
   // so they are added without the search.
   auto& entries = vocab.get_ref<Json::object_t&>();
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
     entries.emplace_back(token_text(vocabulary, id), id);
+  return vocab;
+}
+
+Json model(const Vocabulary& vocabulary, Json vocab, Json merges) {
   const bool has_unknown = vocabulary.sentence_piece && vocabulary.unknown;
   const bool has_bytes =
       std::ranges::find(vocabulary.kinds, TokenKind::kByte) != vocabulary.kinds.end();
@@ -174,13 +184,11 @@ Json model(const Vocabulary& vocabulary) {
       {"byte_fallback", vocabulary.sentence_piece && has_bytes},
       {"ignore_merges", !vocabulary.sentence_piece && vocabulary.pre->ignore_merges},
       {"vocab", std::move(vocab)},
-      {"merges", merges(vocabulary)}};
+      {"merges", std::move(merges)}};
 }
 
-}  // namespace
-
 // The text is on one line, because it is large and not meant to be read by people.
-std::string tokenizer_json(const Vocabulary& vocabulary) {
+std::string tokenizer_text(const Vocabulary& vocabulary, Json vocab, Json merges) {
   const Json json{{"version", "1.0"},
                   {"truncation", nullptr},
                   {"padding", nullptr},
@@ -189,8 +197,26 @@ std::string tokenizer_json(const Vocabulary& vocabulary) {
                   {"pre_tokenizer", pre_tokenizer(vocabulary)},
                   {"post_processor", post_processor(vocabulary)},
                   {"decoder", decoder(vocabulary)},
-                  {"model", model(vocabulary)}};
+                  {"model", model(vocabulary, std::move(vocab), std::move(merges))}};
   return json.dump() + "\n";
+}
+
+}  // namespace
+
+std::string tokenizer_json(const Vocabulary& vocabulary) {
+  return tokenizer_text(vocabulary, vocab_json(vocabulary), merges_json(vocabulary));
+}
+
+io::MountedTokenizer mounted_tokenizer(const Vocabulary& vocabulary) {
+  io::MountedTokenizer tokenizer{.json = tokenizer_text(vocabulary, Json::object(), Json::array()),
+                                 .tokens = vocabulary.tokens,
+                                 .own_texts = {},
+                                 .merges = all_merges(vocabulary)};
+  for (size_t id = 0; id < tokenizer.tokens.size(); ++id) {
+    if (has_own_text(vocabulary, id))
+      tokenizer.tokens[id] = tokenizer.own_texts.emplace_back(token_text(vocabulary, id));
+  }
+  return tokenizer;
 }
 
 std::string tokenizer_config_json(const Vocabulary& vocabulary) {

@@ -1,10 +1,9 @@
 #include "gguf/vocabulary.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "model/end_tokens.h"
+#include "text/tokenizer/token_table.h"
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::gguf {
@@ -32,26 +31,25 @@ Status check_count(const io::GgufMetadata& metadata, std::string_view key) {
   return metadata.wrong(key, fmt::format("at most {} strings", kMaxTokens));
 }
 
-Status read_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
+// Reads the tokens and maps them to their ids.
+Status read_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary,
+                   text::TokenTable& ids) {
   NMM_TRY(check_count(metadata, kTokensKey));
-  NMM_ASSIGN(const auto tokens, metadata.strings(kTokensKey));
-  if (tokens.empty()) return metadata.missing(kTokensKey);
-  std::unordered_map<std::string_view, size_t> ids;
-  // `ids` refers to the tokens.
-  vocabulary.tokens.reserve(tokens.size());
-  for (size_t id = 0; id < tokens.size(); ++id) {
-    const std::string_view text = tokens[id];
+  NMM_ASSIGN(vocabulary.tokens, metadata.strings(kTokensKey));
+  if (vocabulary.tokens.empty()) return metadata.missing(kTokensKey);
+  ids.reserve(vocabulary.tokens.size());
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    std::string_view& text = vocabulary.tokens[id];
     if (!is_utf8(text))
       return fail("{}: {:?}: token {}: expected UTF-8, found {:?}", metadata.source(), kTokensKey,
                   id, text);
     if (text.size() > kMaxTokenBytes)
       return fail("{}: {:?}: token {}: expected at most {} bytes, found {}", metadata.source(),
                   kTokensKey, id, kMaxTokenBytes, text.size());
-    const std::string& token = vocabulary.tokens.emplace_back(
-        text.empty() ? fmt::format("[EMPTY_{}]", id) : std::string(text));
-    if (const auto [known, inserted] = ids.emplace(token, id); !inserted)
-      return fail("{}: {:?}: tokens {} and {} are both {:?}", metadata.source(), kTokensKey,
-                  known->second, id, token);
+    if (text.empty()) text = vocabulary.names.store(fmt::format("[EMPTY_{}]", id));
+    if (const auto known = ids.insert(text, static_cast<text::TokenId>(id)))
+      return fail("{}: {:?}: tokens {} and {} are both {:?}", metadata.source(), kTokensKey, *known,
+                  id, text);
   }
   return {};
 }
@@ -85,12 +83,12 @@ Status read_scores(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
 }
 
 // Reads merges of the form "a b". A token may begin with a space but has none inside.
-Status read_merges(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
+Status read_merges(const io::GgufMetadata& metadata, const text::TokenTable& ids,
+                   Vocabulary& vocabulary) {
   NMM_TRY(check_count(metadata, kMergesKey));
   NMM_ASSIGN(const auto merges, metadata.strings(kMergesKey));
   if (!metadata.has(kMergesKey) && !vocabulary.sentence_piece) return metadata.missing(kMergesKey);
-  const std::unordered_set<std::string_view> tokens(vocabulary.tokens.begin(),
-                                                    vocabulary.tokens.end());
+  std::string merged;
   vocabulary.merges.reserve(merges.size());
   for (size_t i = 0; i < merges.size(); ++i) {
     const std::string_view merge = merges[i];
@@ -99,13 +97,14 @@ Status read_merges(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
       return fail("{}: {:?}: merge {}: expected two tokens and a space, found {:?}",
                   metadata.source(), kMergesKey, i, merge);
     const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
-    const std::string merged = std::string(left).append(right);
-    for (const std::string_view part : {left, right, std::string_view(merged)}) {
-      if (!tokens.contains(part))
-        return fail("{}: {:?}: merge {} of {:?} and {:?}: {:?} is no token", metadata.source(),
-                    kMergesKey, i, left, right, part);
+    merged.assign(left).append(right);
+    const auto left_id = ids.find(left), right_id = ids.find(right), merged_id = ids.find(merged);
+    if (!left_id || !right_id || !merged_id) {
+      const std::string_view unknown = !left_id ? left : !right_id ? right : merged;
+      return fail("{}: {:?}: merge {} of {:?} and {:?}: {:?} is no token", metadata.source(),
+                  kMergesKey, i, left, right, unknown);
     }
-    vocabulary.merges.emplace_back(left, right);
+    vocabulary.merges.push_back({*left_id, *right_id, *merged_id});
   }
   return {};
 }
@@ -136,17 +135,14 @@ Status mark_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
 // Adds the ends that their texts show. Like llama.cpp, this makes control tokens of them, because
 // some converters call them ordinary. The exception is "</s>", which is ordinary text in Qwen's
 // vocabulary and ends a struck-out passage in HTML.
-void add_recognized_ends(bool has_kinds, Vocabulary& vocabulary) {
-  std::unordered_map<std::string_view, int64_t> ids;
-  ids.reserve(vocabulary.tokens.size());
-  for (const std::string& token : vocabulary.tokens) ids.emplace(token, std::ssize(ids));
+void add_recognized_ends(bool has_kinds, const text::TokenTable& ids, Vocabulary& vocabulary) {
   const auto find = [&](std::string_view text) -> std::optional<int64_t> {
     const auto found = ids.find(text);
-    if (found == ids.end()) return std::nullopt;
+    if (!found) return std::nullopt;
     const bool ordinary =
-        has_kinds && vocabulary.kinds[static_cast<size_t>(found->second)] == TokenKind::kNormal;
+        has_kinds && vocabulary.kinds[static_cast<size_t>(*found)] == TokenKind::kNormal;
     if (ordinary && text == "</s>") return std::nullopt;
-    return found->second;
+    return *found;
   };
   for (const int64_t id : model::recognized_end_tokens(find)) {
     vocabulary.other_ends.push_back(id);
@@ -155,7 +151,8 @@ void add_recognized_ends(bool has_kinds, Vocabulary& vocabulary) {
 }
 
 // If keys are missing, SentencePiece's usual ids are used, as in llama.cpp.
-Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
+Status read_special_tokens(const io::GgufMetadata& metadata, const text::TokenTable& ids,
+                           Vocabulary& vocabulary) {
   const auto usual = [&](int64_t id) {
     return vocabulary.sentence_piece ? std::optional(id) : std::nullopt;
   };
@@ -168,7 +165,7 @@ Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
     if (id) vocabulary.other_ends.push_back(*id);
   }
   NMM_TRY(mark_special_tokens(metadata, vocabulary));
-  add_recognized_ends(metadata.has(kKindsKey), vocabulary);
+  add_recognized_ends(metadata.has(kKindsKey), ids, vocabulary);
   return {};
 }
 
@@ -246,11 +243,12 @@ Result<std::optional<Vocabulary>> read_vocabulary(const io::GgufMetadata& metada
   if (!vocabulary.sentence_piece && *model != "gpt2")
     return metadata.wrong(kModelKey, "\"llama\" (SentencePiece BPE) or \"gpt2\" (byte-level BPE)");
   if (!vocabulary.sentence_piece) NMM_TRY(read_pre_tokenization(metadata, vocabulary));
-  NMM_TRY(read_tokens(metadata, vocabulary));
+  text::TokenTable ids;
+  NMM_TRY(read_tokens(metadata, vocabulary, ids));
   NMM_TRY(read_kinds(metadata, vocabulary));
   if (vocabulary.sentence_piece) NMM_TRY(read_scores(metadata, vocabulary));
-  NMM_TRY(read_merges(metadata, vocabulary));
-  NMM_TRY(read_special_tokens(metadata, vocabulary));
+  NMM_TRY(read_merges(metadata, ids, vocabulary));
+  NMM_TRY(read_special_tokens(metadata, ids, vocabulary));
   NMM_TRY(read_switches(metadata, vocabulary));
   NMM_TRY(read_chat_templates(metadata, vocabulary));
   NMM_TRY(read_context_length(metadata, vocabulary));

@@ -5,33 +5,46 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "gguf/gguf_metadata.h"
 #include "gguf/pre_tokenizers.h"
+#include "io/mounted_model.h"
+#include "text/tokenizer/text_arena.h"
 
 namespace neuronmm::gguf {
 
 // The values of tokenizer.ggml.token_type, with the numbers that files contain.
-enum class TokenKind { kUndefined, kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
+enum class TokenKind : uint8_t {
+  kUndefined,
+  kNormal,
+  kUnknown,
+  kControl,
+  kUserDefined,
+  kUnused,
+  kByte
+};
 
-// A vocabulary and the rules for the special tokens.
+// A vocabulary and the rules for the special tokens. Its texts are views of the file, which must
+// outlive it.
 struct Vocabulary {
+  using Merge = io::MountedTokenizer::Merge;
+
   // True for tokenizer.ggml.model "llama": pieces of SentencePiece that are merged by their scores.
   // False for "gpt2": byte-level BPE with a list of merges.
   bool sentence_piece = false;
   // The rules for cutting words; null for SentencePiece.
   const PreTokenization* pre = nullptr;
   // The tokens by id, in UTF-8. They are distinct and not empty: an empty token of the file is
-  // called [EMPTY_id].
-  std::vector<std::string> tokens;
+  // called [EMPTY_id], and `names` holds that text.
+  std::vector<std::string_view> tokens;
+  text::TextArena names;
   std::vector<TokenKind> kinds;
   // The scores of SentencePiece; empty if the file has none.
   std::vector<double> scores;
-  // The merges in the order in which they are applied, as views of the file.
-  std::vector<std::pair<std::string_view, std::string_view>> merges;
+  // The merges in the order in which they are applied.
+  std::vector<Merge> merges;
   std::optional<int64_t> bos, eos, unknown, pad;
   // The other tokens that end a text or a turn: those that the file names (eot, eom and three of
   // code models), and those that their texts show (model/end_tokens.h).

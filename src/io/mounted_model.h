@@ -5,6 +5,8 @@
 // are views of the mapped file. No file is written. Programs name the function that opens such
 // files with set_mount_opener(), because src/gguf, which has it, uses this folder.
 
+#include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -18,6 +20,22 @@
 
 namespace neuronmm::io {
 
+// A tokenizer whose vocabulary and merges are not JSON, which would take most of the time and
+// memory of opening a model with hundreds of thousands of tokens.
+struct MountedTokenizer {
+  // Two tokens that become the token `merged`, as ids.
+  struct Merge {
+    int32_t left, right, merged;
+  };
+  // The text of tokenizer.json, with an empty "vocab" and no "merges" in its "model".
+  std::string json;
+  // The vocabulary by id. The texts belong to the model or to `own_texts`.
+  std::vector<std::string_view> tokens;
+  std::deque<std::string> own_texts;
+  // The merges in the order of their ranks. All ids are those of `tokens`.
+  std::vector<Merge> merges;
+};
+
 // The files and tensors of one model. Several threads may use it at once.
 class MountedModel {
  public:
@@ -26,6 +44,9 @@ class MountedModel {
   virtual std::vector<std::string> texts() const = 0;
   // Returns one of the texts. It may be made at each call.
   virtual Result<std::string> text(std::string_view name) const = 0;
+  // Returns what the text tokenizer.json says, and fails if that fails. Must only be called for a
+  // model with this text.
+  virtual Result<MountedTokenizer> tokenizer() const = 0;
   // The tensors by their names in Hugging Face's folders. The model owns their memory.
   virtual const std::map<std::string, TensorView>& tensors() const = 0;
   // Returns the error of a model whose weights cannot be read, if there is one. Its texts may be

@@ -40,17 +40,23 @@ void nearest_bytes(const float* values, int64_t count, float scale, int8_t* byte
   const hn::Rebind<int8_t, Words> to_bytes;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto step = hn::Set(d, scale), half = hn::Set(d, scale / 2), one = hn::Set(d, 1.0f);
+  const auto inverse = hn::Set(d, 1.0f / scale), largest = hn::Set(d, 127.0f);
   for (int64_t i = 0; i < count; i += lanes) {
     const auto value = hn::LoadU(d, values + i);
-    // The quotient is rounded, so it may be a tie where the exact one is not. The rest after the
-    // byte nearest to it is exact, because byte * step has 15 bits, and shows which byte is nearer.
-    const auto byte = hn::Round(hn::Div(value, step));
-    const auto rest = hn::Sub(value, hn::Mul(byte, step));
-    const auto up = hn::IfThenElseZero(hn::Gt(rest, half), one);
-    const auto down = hn::IfThenElseZero(hn::Lt(rest, hn::Neg(half)), one);
-    const auto largest = hn::Set(d, 127.0f);
-    const auto nearest =
-        hn::Min(hn::Max(hn::Sub(hn::Add(byte, up), down), hn::Neg(largest)), largest);
+    // The product is not quite the quotient. The rest after the byte nearest to it is exact,
+    // because byte * step has 15 bits. If it is less than half a step, no other byte is as near.
+    auto byte = hn::Round(hn::Mul(value, inverse));
+    const auto rest_of_product = hn::Sub(value, hn::Mul(byte, step));
+    if (!hn::AllTrue(d, hn::Lt(hn::Abs(rest_of_product), half))) {
+      // The quotient finds ties. It is rounded, so it may be a tie where the exact one is not, and
+      // the rest shows which byte is nearer. The inverse of a tiny scale is infinite, too.
+      byte = hn::Round(hn::Div(value, step));
+      const auto rest = hn::Sub(value, hn::Mul(byte, step));
+      const auto up = hn::IfThenElseZero(hn::Gt(rest, half), one);
+      const auto down = hn::IfThenElseZero(hn::Lt(rest, hn::Neg(half)), one);
+      byte = hn::Sub(hn::Add(byte, up), down);
+    }
+    const auto nearest = hn::Min(hn::Max(byte, hn::Neg(largest)), largest);
     hn::StoreU(hn::DemoteTo(to_bytes, hn::ConvertTo(Words(), nearest)), to_bytes, bytes + i);
   }
 }

@@ -32,7 +32,7 @@ const std::map<std::string, Folders> kDependencies = {
     {"text", {"text/jinja", "text/tokenizer", "text/unicode", "io", "base"}},
     {"model", {"ops", "io/families", "io", "text/tokenizer", "base"}},
     {"tensor_parallel", {"parallel", "model", "ops", "io", "base"}},
-    {"gguf", {"model", "io/families", "io", "text/unicode", "base"}},
+    {"gguf", {"model", "io/families", "io", "text/tokenizer", "text/unicode", "base"}},
     {"compress/linear_algebra", {"ops", "base"}},
     {"compress/calibration", {"model", "ops", "io", "text", "text/tokenizer", "base"}},
     {"compress/statistics",

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "text/tokenizer/byte_level.h"
-
 namespace neuronmm::text {
 namespace {
 
@@ -17,7 +15,7 @@ bool comes_later(const Bpe::Workspace::Candidate& a, const Bpe::Workspace::Candi
 
 }  // namespace
 
-Bpe::Bpe(const Vocabulary& vocabulary, const BpeModel& model)
+Bpe::Bpe(const Vocabulary& vocabulary, const BpeModel& model, const SpelledBytes& spelled)
     : vocabulary_(vocabulary),
       alphabet_(vocabulary, model.alphabet),
       ignore_merges_(model.ignore_merges),
@@ -29,21 +27,18 @@ Bpe::Bpe(const Vocabulary& vocabulary, const BpeModel& model)
   int32_t rank = 0;
   for (const auto& [left, right, merged] : model.merges)
     merges_.insert(left, right, {rank++, merged});
-  index_words();
+  index_words(spelled);
 }
 
-void Bpe::index_words() {
+void Bpe::index_words(const SpelledBytes& spelled) {
+  const bool bytes = alphabet_.options().bytes;
+  if (bytes) words_.reserve(static_cast<size_t>(vocabulary_.size()));
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
-    const std::string_view text = vocabulary_.text(id);
-    if (vocabulary_.find_token(text) != id) continue;
-    size_t length = text.size();
-    if (alphabet_.options().bytes) {
-      const auto bytes = bytes_of_spelling(text);
-      if (!bytes) continue;
-      length = bytes->size();
-      words_.insert(word_texts_.store(*bytes), id);
-    }
-    longest_word_ = std::max(longest_word_, length);
+    if (!vocabulary_.is_token(id)) continue;
+    const std::string_view word = bytes ? spelled.of(id) : vocabulary_.text(id);
+    if (word.data() == nullptr) continue;
+    if (bytes) words_.insert(word, id);
+    longest_word_ = std::max(longest_word_, word.size());
   }
 }
 

@@ -11,6 +11,7 @@
 #include "text/tokenizer/alphabet.h"
 #include "text/tokenizer/merge_borders.h"
 #include "text/tokenizer/merge_table.h"
+#include "text/tokenizer/spelled_bytes.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace neuronmm::text {
@@ -42,8 +43,8 @@ class Bpe {
     std::vector<Candidate> candidates;
   };
 
-  // The vocabulary must outlive the Bpe.
-  Bpe(const Vocabulary& vocabulary, const BpeModel& model);
+  // The vocabulary and, if words are bytes, the bytes of its tokens must outlive the Bpe.
+  Bpe(const Vocabulary& vocabulary, const BpeModel& model, const SpelledBytes& spelled);
 
   // Appends the tokens of a word, which is UTF-8 or, if words are bytes, any bytes. A symbol
   // without a token and without a replacement is left out, as in the tokenizers library. The
@@ -62,7 +63,7 @@ class Bpe {
     bool known = true;
   };
 
-  void index_words();
+  void index_words(const SpelledBytes& spelled);
   std::optional<TokenId> find_word(std::string_view word) const {
     if (word.size() > longest_word_) return {};
     return alphabet_.options().bytes ? words_.find(word) : vocabulary_.find_token(word);
@@ -79,7 +80,6 @@ class Bpe {
   const bool ignore_merges_;
   MergeTable merges_;
   MergeBorders borders_;
-  TextArena word_texts_;
   // Maps the bytes that tokens spell to their ids. Empty unless words are bytes.
   TokenTable words_;
   size_t longest_word_ = 0;

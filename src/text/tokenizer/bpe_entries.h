@@ -11,18 +11,21 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "text/tokenizer/merge_borders.h"
 #include "text/tokenizer/text_arena.h"
 
 namespace neuronmm::text {
 
-// The entries of "vocab" and "merges", as views of texts that the object owns.
+// The entries of "vocab" and "merges".
 struct BpeEntries {
   using Merge = std::pair<std::string_view, std::string_view>;
 
-  // The memory that the views refer to.
+  // The memory that the views of parse_with_entries() refer to.
   TextArena texts;
   std::vector<std::pair<std::string_view, int64_t>> vocab;
   std::vector<Merge> merges;
+  // The merges as ids of `vocab`, if they are known. `merges` is then empty.
+  std::vector<MergeBorders::Rule> rules;
 };
 
 // Parses the whole file. An object of integers in model.vocab and an array of merges ("a b" or

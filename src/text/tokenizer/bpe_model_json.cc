@@ -33,6 +33,10 @@ Status add_merge(const Vocabulary& vocabulary, BpeEntries::Merge pair, std::stri
 // Reads the list of merges. A merge's place in the list is its rank.
 Status read_merges(const BpeEntries& entries, const std::string& source,
                    const Vocabulary& vocabulary, BpeModel& model) {
+  if (!entries.rules.empty()) {
+    model.merges = entries.rules;
+    return {};
+  }
   std::string storage;
   model.merges.reserve(entries.merges.size());
   for (size_t i = 0; i < entries.merges.size(); ++i) {
@@ -78,6 +82,7 @@ bool has_all_bytes(const Vocabulary& vocabulary, bool spelled) {
 
 Status read_vocab(const BpeEntries& entries, const std::string& source, Vocabulary& vocabulary) {
   if (entries.vocab.empty()) return fail("{}: expected tokens, found none", source);
+  vocabulary.reserve(std::min(entries.vocab.size(), size_t{Vocabulary::kMaxSize}));
   for (const auto& [token, id] : entries.vocab) {
     if (const Status added = vocabulary.add_token(token, id); !added.ok())
       return fail("{}: {}", source, added.error().message);

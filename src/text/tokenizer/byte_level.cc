@@ -46,6 +46,12 @@ constexpr std::array<char32_t, 256> kCharacterOfByte = character_of_byte_table()
 // nothing.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
   std::string bytes;
+  if (!bytes_of_spelling(spelling, bytes)) return {};
+  return bytes;
+}
+
+bool bytes_of_spelling(std::string_view spelling, std::string& bytes) {
+  bytes.clear();
   bytes.reserve(spelling.size());
   while (!spelling.empty()) {
     if (const char c = spelling.front(); c >= '!' && c <= '~') {
@@ -54,13 +60,13 @@ std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
       continue;
     }
     const Utf8Step step = next_utf8(spelling);
-    if (step.kind != Utf8Step::Kind::kCharacter || step.code_point >= kCharacters) return {};
+    if (step.kind != Utf8Step::Kind::kCharacter || step.code_point >= kCharacters) return false;
     const int byte = kByteOfCharacter[step.code_point];
-    if (byte == kNoByte) return {};
+    if (byte == kNoByte) return false;
     bytes.push_back(static_cast<char>(byte));
     spelling.remove_prefix(static_cast<size_t>(step.length));
   }
-  return bytes;
+  return true;
 }
 
 char32_t character_of_byte(char byte) { return kCharacterOfByte[static_cast<uint8_t>(byte)]; }

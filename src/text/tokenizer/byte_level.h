@@ -10,8 +10,9 @@
 namespace neuronmm::text {
 
 // Returns the bytes that `spelling` stands for. Returns nothing if one of its characters stands for
-// no byte.
+// no byte. The second function writes the bytes to `bytes` and returns false for nothing.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling);
+bool bytes_of_spelling(std::string_view spelling, std::string& bytes);
 
 // Returns the character that spells the byte.
 char32_t character_of_byte(char byte);

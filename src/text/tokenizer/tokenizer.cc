@@ -7,10 +7,12 @@
 #include "io/folder_writer.h"
 #include "io/gguf.h"
 #include "io/mistaken_files.h"
+#include "io/mounted_model.h"
 #include "io/text_file.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/byte_token.h"
 #include "text/tokenizer/encoding.h"
+#include "text/tokenizer/spelled_bytes.h"
 #include "text/tokenizer/tokenizer_config.h"
 #include "text/tokenizer/tokenizer_json.h"
 
@@ -38,6 +40,26 @@ std::vector<AddedToken> tokens_to_search(const TokenizerDefinition& definition, 
   return tokens;
 }
 
+// Reads the tokenizer.json of a folder or of a mounted model. Some messages name the folder,
+// because a missing tokenizer.json often means a missing folder.
+Result<TokenizerDefinition> definition_in(const std::filesystem::path& folder) {
+  const auto path = folder / "tokenizer.json";
+  NMM_TRY(io::require_folder(folder));
+  NMM_TRY(io::refuse_missing(path));
+  NMM_ASSIGN(const bool found, io::is_there(path));
+  if (!found)
+    return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
+  NMM_ASSIGN(const auto model, io::mounted_model(folder));
+  if (model != nullptr) {
+    NMM_ASSIGN(const io::MountedTokenizer tokenizer, model->tokenizer());
+    return parse_mounted_tokenizer(tokenizer, path.string());
+  }
+  NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));
+  auto parsed = parse_tokenizer_json(text, path.string());
+  if (!parsed.ok()) return io::explain_parse_error(parsed.error(), text, path.string());
+  return parsed;
+}
+
 }  // namespace
 
 // Everything that belongs to a loaded tokenizer. The object never moves, because the matchers and
@@ -45,9 +67,12 @@ std::vector<AddedToken> tokens_to_search(const TokenizerDefinition& definition, 
 struct Tokenizer::State {
   explicit State(TokenizerDefinition d)
       : definition(std::move(d)),
-        bpe(definition.vocabulary, definition.model),
+        spelled(spells_bytes(definition) ? SpelledBytes(definition.vocabulary) : SpelledBytes()),
+        bpe(definition.vocabulary, definition.model, spelled),
         raw_matcher(tokens_to_search(definition, false)),
         normalized_matcher(tokens_to_search(definition, true)) {
+    // Bpe has tables of the merges.
+    definition.model.merges = {};
     index_pieces();
     if (!definition.prefix.empty()) bos_id = definition.prefix.front();
     if (!definition.suffix.empty()) eos_id = definition.suffix.back();
@@ -58,7 +83,12 @@ struct Tokenizer::State {
   void index_pieces();
   Status apply(TokenizerConfig named, const std::string& source);
 
+  static bool spells_bytes(const TokenizerDefinition& definition) {
+    return definition.model.alphabet.bytes || definition.decodes_bytes;
+  }
+
   TokenizerDefinition definition;
+  SpelledBytes spelled;
   Bpe bpe;
   AddedTokenMatcher raw_matcher, normalized_matcher;
   // Tables by id, because decoding looks up every token. They hold the text that the decoder gets,
@@ -93,9 +123,14 @@ void Tokenizer::State::index_pieces() {
     skipped[id] = special_contents.contains(pieces[id]);
   }
   if (!definition.decodes_bytes) return;
-  for (std::string_view& piece : pieces) {
-    const auto bytes = bytes_of_spelling(piece);
-    if (bytes && *bytes != piece) piece = texts.store(*bytes);
+  for (size_t id = 0; id < size; ++id) {
+    std::string_view& piece = pieces[id];
+    if (piece.data() == definition.vocabulary.text(static_cast<int64_t>(id)).data()) {
+      const std::string_view bytes = spelled.of(static_cast<TokenId>(id));
+      if (bytes.data() != nullptr) piece = bytes;
+    } else if (const auto bytes = bytes_of_spelling(piece)) {
+      piece = texts.store(*bytes);
+    }
   }
 }
 
@@ -125,18 +160,8 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
   return Tokenizer(std::make_unique<State>(std::move(definition)));
 }
 
-// Some messages name the folder, because a missing tokenizer.json often means a missing folder.
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
-  const auto path = folder / "tokenizer.json";
-  NMM_TRY(io::require_folder(folder));
-  NMM_TRY(io::refuse_missing(path));
-  NMM_ASSIGN(const bool found, io::is_there(path));
-  if (!found)
-    return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
-  NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));
-  auto parsed = parse_tokenizer_json(text, path.string());
-  if (!parsed.ok()) return io::explain_parse_error(parsed.error(), text, path.string());
-  TokenizerDefinition definition = std::move(parsed).value();
+  NMM_ASSIGN(TokenizerDefinition definition, definition_in(folder));
   NMM_ASSIGN(TokenizerConfig config, load_tokenizer_config(folder));
   const std::string config_source = (folder / "tokenizer_config.json").string();
   NMM_TRY(add_tokens_of_config(config, config_source, definition));

@@ -106,12 +106,10 @@ Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition
   return {};
 }
 
-}  // namespace
-
-// The vocabulary comes first, because added tokens and the pipeline name tokens of it.
-Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
-  BpeEntries entries;
-  NMM_ASSIGN(const json root, parse_with_entries(text, source, entries));
+// Reads the whole file, whose vocabulary and merges are in `entries`. The vocabulary comes first,
+// because added tokens and the pipeline name tokens of it.
+Result<TokenizerDefinition> read_definition(const json& root, const std::string& source,
+                                            const BpeEntries& entries) {
   const io::JsonFields fields(root, source);
   NMM_ASSIGN(const auto version, fields.string("version"));
   if (version.value_or("1.0") != "1.0") return fields.wrong("version", "\"1.0\"");
@@ -123,6 +121,27 @@ Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const st
   NMM_TRY(read_added_tokens(fields, definition));
   NMM_TRY(read_pipeline(fields, definition));
   return definition;
+}
+
+}  // namespace
+
+Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
+  BpeEntries entries;
+  NMM_ASSIGN(const json root, parse_with_entries(text, source, entries));
+  return read_definition(root, source, entries);
+}
+
+Result<TokenizerDefinition> parse_mounted_tokenizer(const io::MountedTokenizer& tokenizer,
+                                                    const std::string& source) {
+  NMM_ASSIGN(const json root, io::parse_json_object(tokenizer.json, source));
+  BpeEntries entries;
+  entries.vocab.reserve(tokenizer.tokens.size());
+  for (const std::string_view token : tokenizer.tokens)
+    entries.vocab.emplace_back(token, std::ssize(entries.vocab));
+  entries.rules.reserve(tokenizer.merges.size());
+  for (const auto& [left, right, merged] : tokenizer.merges)
+    entries.rules.push_back({left, right, merged});
+  return read_definition(root, source, entries);
 }
 
 Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "io/mounted_model.h"
 #include "text/tokenizer/tokenizer_config.h"
 #include "text/tokenizer/tokenizer_definition.h"
 
@@ -13,6 +14,10 @@ namespace neuronmm::text {
 
 // Parses the text of a tokenizer.json. Parts that we do not run are errors.
 Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source);
+
+// Makes the same of a tokenizer whose vocabulary and merges are not JSON.
+Result<TokenizerDefinition> parse_mounted_tokenizer(const io::MountedTokenizer& tokenizer,
+                                                    const std::string& source);
 
 // Parses GPT-2's two files. They do not describe the steps around the model, which are fixed.
 Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,

@@ -1,6 +1,12 @@
 #include "text/tokenizer/vocabulary.h"
 
 namespace neuronmm::text {
+
+void Vocabulary::reserve(size_t tokens) {
+  tokens_.reserve(tokens);
+  texts_.reserve(tokens);
+}
+
 Status Vocabulary::add_token(std::string_view text, int64_t id) {
   ++count_;
   return insert(tokens_, text, id);
@@ -13,18 +19,21 @@ Status Vocabulary::add_added(std::string_view text, int64_t id) {
       added_.insert(texts_[static_cast<size_t>(id)], static_cast<TokenId>(id));
     return {};
   }
-  return insert(added_, text, id);
+  NMM_TRY(insert(added_, text, id));
+  only_added_.insert(static_cast<TokenId>(id));
+  return {};
 }
 
 Status Vocabulary::insert(TokenTable& table, std::string_view text, int64_t id) {
   if (id < 0 || id >= kMaxSize)
     return fail("{:?} has id {}; ids are 0 to {}", text, id, kMaxSize - 1);
   if (has(id)) return fail("id {} belongs to {:?} and {:?}", id, this->text(id), text);
-  if (const auto known = table.find(text))
-    return fail("{:?} has id {} and id {}", text, *known, id);
   const std::string_view stored = arena_.store(text);
   // Some vocabularies have an empty token, which no text may find.
-  if (!stored.empty()) table.insert(stored, static_cast<TokenId>(id));
+  if (!stored.empty()) {
+    if (const auto known = table.insert(stored, static_cast<TokenId>(id)))
+      return fail("{:?} has id {} and id {}", text, *known, id);
+  }
   if (id >= size()) texts_.resize(static_cast<size_t>(id) + 1);
   texts_[static_cast<size_t>(id)] = stored;
   return {};

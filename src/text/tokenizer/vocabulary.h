@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,8 @@ class Vocabulary {
   // largest published vocabulary.
   static constexpr int64_t kMaxSize = int64_t{1} << 22;
 
+  // Makes room for tokens of the model.
+  void reserve(size_t tokens);
   // Adds a token of the model, spelled as in tokenizer.json ("Ġthe", "▁the"). Fails if the id or
   // the text is in use or the id is too large.
   Status add_token(std::string_view text, int64_t id);
@@ -32,6 +35,10 @@ class Vocabulary {
   std::optional<TokenId> find(std::string_view text) const;
   bool has(int64_t id) const {
     return id >= 0 && id < size() && texts_[static_cast<size_t>(id)].data() != nullptr;
+  }
+  // Returns true for a token of the model that find_token() finds.
+  bool is_token(int64_t id) const {
+    return !text(id).empty() && !only_added_.contains(static_cast<TokenId>(id));
   }
   // Returns the text of a token, which is empty if there is no such token.
   std::string_view text(int64_t id) const {
@@ -48,7 +55,8 @@ class Vocabulary {
   // The memory that the tables and texts_ refer to.
   TextArena arena_;
   TokenTable tokens_, added_;
-  std::vector<std::string_view> texts_;  // The texts by id.
+  std::vector<std::string_view> texts_;     // The texts by id.
+  std::unordered_set<TokenId> only_added_;  // The added tokens that are no tokens of the model.
   int64_t count_ = 0;
 };
 
