@@ -129,6 +129,7 @@ void add_chat(Program& program);
 void add_check(Program& program);
 void add_compare(Program& program);
 void add_compress(Program& program);
+void add_demo(Program& program);
 void add_emit(Program& program);
 void add_eval(Program& program);
 void add_export(Program& program);

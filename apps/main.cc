@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::add_inspect(program);
   neuronmm::apps::add_import(program);
   neuronmm::apps::add_synthesize(program);
+  neuronmm::apps::add_demo(program);
   neuronmm::apps::add_tokenize(program);
   neuronmm::apps::add_kernels(program);
   neuronmm::apps::add_simulate(program);

@@ -14,9 +14,10 @@ install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DAT
 # `neuronmm nki` runs kernels with these Python packages, which need python3-numpy.
 install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/python COMPONENT program
         FILES_MATCHING PATTERN "*.py")
-# Texts to calibrate and to measure on, with the page that says which is for what, and their licences.
-set(texts models/demo/calibration.txt models/demo/evaluation.txt models/demo/stories.txt models/demo/README.md)
-install(FILES ${texts} DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/texts COMPONENT program)
+# `neuronmm demo` copies the bundled model, its texts with their licences, and the example kernels.
+install(DIRECTORY models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/models COMPONENT program)
+install(DIRECTORY examples/kernel DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/examples COMPONENT program
+        FILES_MATCHING PATTERN "*.py" PATTERN "*.md")
 if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune OPTIONAL)
 endif()
@@ -65,9 +66,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
 # The program loads these libraries when a factorization begins
-# (src/compress/linear_algebra/blas.cc). dpkg-shlibdeps cannot see that.
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke")
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-numpy")
+# (src/compress/linear_algebra/blas.cc). dpkg-shlibdeps cannot see that. NumPy is for `neuronmm nki`.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke, python3 (>= 3.11), python3-numpy")
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_DEPENDS neuronmm)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libneuronmm-dev)

@@ -5,6 +5,8 @@
 #   finetune   also libtorch, which only `neuronmm finetune` needs
 #   test       (the default) also what the tests, sanitizers, fuzzers and the format check need
 #   python     also what `pip install .` needs
+#   package    also what packaging/build.sh needs
+#   roots      only what the test of the packages needs
 #   browser    only what the tests of the server's web page need
 #   proxy      only what the test of several servers needs
 #   bench      also the libraries that bench_kernels compares the program with
@@ -31,7 +33,12 @@ test_packages=(
   openssl                                          # makes the certificate of a test server
 )
 python_packages=(python3-dev python3-venv)         # what `pip install .` needs
+package_packages=(
+  "${python_packages[@]}" dpkg-dev file unzip      # cpack asks the first two what the program depends on
+  libgfortran-12-dev                               # linked into the BLAS library of the wheel
+)
 browser_packages=(chromium chromium-driver python3-venv)
+root_packages=(mmdebstrap qemu-user-static)        # empty roots, and a processor with AVX2 only
 proxy_packages=(nginx-light)                       # nginx, as a proxy with deploy/nginx.conf
 bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: optional peers of bench_kernels
 aarch64_packages=(cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static mmdebstrap)
@@ -42,11 +49,13 @@ case "${1:-test}" in
   finetune) packages+=("${finetune_packages[@]}") ;;
   test) packages+=("${finetune_packages[@]}" "${test_packages[@]}") ;;
   python) packages+=("${python_packages[@]}") ;;
+  package) packages+=("${package_packages[@]}") ;;
+  roots) packages=("${root_packages[@]}") ;;
   browser) packages=("${browser_packages[@]}") ;;
   proxy) packages=("${proxy_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
   aarch64) packages=("${aarch64_packages[@]}") ;;
-  *) echo "usage: $0 [build|finetune|test|python|browser|proxy|bench|aarch64]" >&2; exit 2 ;;
+  *) echo "usage: $0 [build|finetune|test|python|package|roots|browser|proxy|bench|aarch64]" >&2; exit 2 ;;
 esac
 
 missing=()

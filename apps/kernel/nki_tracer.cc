@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +15,7 @@
 
 #include "base/interrupt.h"
 #include "child_program.h"
+#include "installed_files.h"
 #include "kernel/python_with_numpy.h"
 #include "search_path.h"
 #include "trainium/simulator/device_spec.h"
@@ -27,24 +27,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPythonPath = "PYTHONPATH";
 
-// Returns the folder of the Python packages: that of an installation, or the link that the build
-// makes beside the program.
-Result<fs::path> package_folder() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return fail("/proc/self/exe: cannot be read: {}", error.message());
-  const fs::path beside = self.parent_path();
-  const fs::path installed = (beside / "../share/neuronmm/python").lexically_normal();
-  const fs::path built = beside / "python_packages";
-  for (const fs::path& folder : {installed, built}) {
-    if (fs::exists(folder / "nki/run.py", error)) return fs::weakly_canonical(folder);
-  }
-  return fail(
-      "{}: the Python files that run kernels are missing: neither {} nor {} has nki/run.py; "
-      "install "
-      "neuronmm with `cmake --install BUILD`, or copy the folder python/ of the source there",
-      self.string(), installed.string(), built.string());
-}
+constexpr InstalledFolder kPackages = {.name = "python",
+                                       .link = "python_packages",
+                                       .source = "python",
+                                       .file = "nki/run.py",
+                                       .purpose = "the Python files that run kernels"};
 
 // Returns what the user's variable PYTHONPATH lists.
 SearchPath user_folders() {
@@ -161,7 +148,7 @@ std::string signal_text(int status) {
 }  // namespace
 
 Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
-  NMM_ASSIGN(const fs::path package, package_folder());
+  NMM_ASSIGN(const fs::path package, find_installed(kPackages));
   const fs::path report_file = trace.string() + ".json";
   NMM_ASSIGN(ChildResult result, run_python(command_line(call, package, trace, report_file),
                                             {{kPythonPath, python_path(package)}}));
@@ -184,7 +171,7 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
 }
 
 Result<FolderReport> run_test_folder(const TracerCall& call, const fs::path& report_file) {
-  NMM_ASSIGN(const fs::path package, package_folder());
+  NMM_ASSIGN(const fs::path package, find_installed(kPackages));
   NMM_ASSIGN(ChildResult result, run_python(command_line(call, package, {}, report_file),
                                             {{kPythonPath, python_path(package)}}));
   if (interrupted()) return interrupted_error("the tests were not run to their end");

@@ -1,5 +1,6 @@
 #include "kernel/python_with_numpy.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSystemPython = "/usr/bin/python3";
+// The variable by which the start script of a wheel names the Python that it was installed for.
+constexpr const char* kOtherPython = "NEURONMM_PYTHON";
 // After this time the python3 on the path is tried again, since NumPy may have been installed.
 constexpr std::chrono::hours kRemembered{24};
 
@@ -41,12 +44,12 @@ fs::path cache_folder() {
   return is_own ? folder : fs::path();
 }
 
-// Remembers which Python ran instead of the first one on the path, which cannot run kernels.
+// Remembers that the first Python on the path cannot run kernels, but that another one did.
 class Memory {
  public:
   explicit Memory(const fs::path& cache) : file_(cache.empty() ? cache : cache / "python3") {}
 
-  bool prefers_system_python(const std::string& on_path) const {
+  bool passes_over(const std::string& on_path) const {
     std::error_code error;
     const auto written = fs::last_write_time(file_, error);
     if (error || fs::file_time_type::clock::now() - written > kRemembered) return false;
@@ -61,6 +64,15 @@ class Memory {
  private:
   fs::path file_;
 };
+
+// Returns the absolute paths of the Pythons to try, in this order.
+std::vector<std::string> candidates(const std::string& on_path, bool path_last) {
+  const char* const other = std::getenv(kOtherPython);
+  std::vector<std::string> all = {on_path, other == nullptr ? "" : other, kSystemPython};
+  if (path_last) std::ranges::rotate(all, all.begin() + 1);
+  std::erase_if(all, [](const std::string& python) { return !python.starts_with('/'); });
+  return all;
+}
 
 }  // namespace
 
@@ -78,23 +90,20 @@ Result<ChildResult> run_python(
     variables.emplace_back("PYTHONDONTWRITEBYTECODE", "");
   }
   const std::string on_path = find_program("python3", safe_path_variable());
-  const bool system_first = memory.prefers_system_python(on_path);
-  std::vector<std::string> candidates = {on_path, kSystemPython};
-  if (system_first) std::swap(candidates[0], candidates[1]);
-  for (const std::string& python : candidates) {
-    if (python.empty()) continue;
+  const bool passed_over = memory.passes_over(on_path);
+  for (const std::string& python : candidates(on_path, passed_over)) {
     NMM_ASSIGN(ChildResult result, run_child({.program = python,
                                               .arguments = arguments,
                                               .environment = variables,
                                               .stream = STDERR_FILENO}));
     if (result.missing) continue;
     if (WIFEXITED(result.status) && WEXITSTATUS(result.status) == kCannotRunKernels) continue;
-    if (python == kSystemPython && on_path != kSystemPython && !system_first) memory.store(on_path);
+    if (python != on_path && !passed_over) memory.store(on_path);
     return result;
   }
   return fail(
       "expected a python3 of version 3.11 or later with NumPy in an absolute folder of PATH, found "
-      "none: apt-get install python3-numpy");
+      "none: apt-get install python3-numpy, or pip install numpy in a virtual environment");
 }
 
 }  // namespace neuronmm::apps

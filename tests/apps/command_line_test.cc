@@ -423,7 +423,7 @@ TEST_F(CommandLine, HelpNamesEveryCommand) {
   expect(neuronmm("--help"), 0, {"Models:", "Trainium kernels:", "The paper:"});
   expect(neuronmm("--help"), 0,
          {"compress", "generate", "perplexity", "bench", "inspect", "synthesize", "tokenize",
-          "check", "quantize", "import"});
+          "check", "quantize", "import", "demo"});
 }
 
 TEST_F(CommandLine, FoldersThatAreNotModelsAreRefused) {

@@ -14,6 +14,7 @@ constexpr Command kCommands[] = {
      .arguments = "synthesize --config ../in/config.json -o out --force",
      .outputs = "out",
      .replaces = true},
+    {.name = "Demo", .arguments = "demo -o out", .outputs = "out"},
     {.name = "Import",
      .arguments = "import ../in/m.gguf -o out --json o.json",
      .outputs = "out o.json"},

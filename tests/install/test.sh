@@ -35,7 +35,8 @@ expected=$("$work/prefix/bin/neuronmm" generate "$model" --prompt "$prompt" --ma
 found=$("$work/build/outside" "$model" "$prompt")
 [ -n "$found" ] && [ "$found" = "$expected" ] || { echo "expected: $expected"; echo "found: $found"; exit 1; }
 for file in share/man/man1/neuronmm.1 share/bash-completion/completions/neuronmm \
-    share/neuronmm/texts/{calibration,evaluation,stories}.txt share/neuronmm/texts/README.md; do
+    share/neuronmm/models/demo/{calibration,evaluation,stories}.txt \
+    share/neuronmm/models/demo/{README.md,model.safetensors} share/neuronmm/examples/kernel/README.md; do
   [ -s "$work/prefix/$file" ] || { echo "$file is missing or empty"; exit 1; }
 done
 
@@ -47,6 +48,12 @@ grep -q "$work/not_built/neuronmm.1" "$work/install_part.cmake"
 cmake -D CMAKE_INSTALL_PREFIX="$work/part" -P "$work/install_part.cmake" >/dev/null ||
   { echo "expected that files that were not built are left out"; exit 1; }
 [ -x "$work/part/bin/neuronmm" ] && [ ! -e "$work/part/share/man/man1/neuronmm.1" ]
+
+# `demo` copies what is installed, and nothing else.
+"$work/prefix/bin/neuronmm" demo -o "$work/try" >/dev/null
+for folder in models/demo examples/kernel; do
+  diff -r "$work/prefix/share/neuronmm/$folder" "$work/try/$folder" || { echo "expected a copy of $folder"; exit 1; }
+done
 
 # `nki` finds its Python files after an installation. A program that is moved alone says where it
 # looked for them. Without NumPy no kernel can be run.

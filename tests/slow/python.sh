@@ -17,13 +17,16 @@ $venv/bin/python examples/python/compress_and_chat.py models/demo build/python_s
 (cd tests/python && "$OLDPWD/$venv/bin/mypy" --config-file ../../pyproject.toml .)
 $venv/bin/python -m pytest --quiet tests/python
 
-# The program of the wheel must find the packages that run kernels, and texts to calibrate on.
-[ -s $venv/share/neuronmm/python/nki/run.py ] && [ -s $venv/share/neuronmm/texts/calibration.txt ]
+# The program of the wheel must find the packages that run kernels and the bundled model.
+rm -rf build/python_demo
+$venv/bin/neuronmm demo -o build/python_demo
+[ -s build/python_demo/models/demo/calibration.txt ]
+[ -s "$(echo $venv/lib/python3*/site-packages/neuronmm/share/neuronmm/python/nki/run.py)" ]
 
-# The source archive must hold everything that a build of the package needs, but no model, test or
-# build folder.
+# The source archive must hold everything that a build of the package needs, the bundled model of 14 MB
+# included, but no other model, test or build folder.
 rm -rf build/python_sdist
 $venv/bin/python -m build --sdist --no-isolation --outdir build/python_sdist . >/dev/null
 archive=$(echo build/python_sdist/*.tar.gz)
-! tar -tzf "$archive" | grep -E '/(tests|fuzz|build)/|\.safetensors$'
-[ "$(stat -c %s "$archive")" -lt 3000000 ]
+if tar -tzf "$archive" | grep -E '/(tests|fuzz|build)/|\.safetensors$' | grep -v /models/demo/; then exit 1; fi
+[ "$(stat -c %s "$archive")" -lt 16000000 ]

@@ -22,6 +22,10 @@ constexpr int64_t kLibraryBytes = int64_t{512} << 20, kThreadBytes = int64_t{256
 
 constexpr const char* kBlasName = "libopenblas.so.0";
 constexpr const char* kLapackName = "liblapacke.so.3";
+// The library of a wheel, which has the routines of both (packaging/link_blas.sh). The loader
+// replaces $ORIGIN by the folder of the program or, in the second path, of the Python module.
+constexpr const char* kBundledNames[] = {"$ORIGIN/../lib/neuronmm/libneuronmm_blas.so",
+                                         "$ORIGIN/lib/neuronmm/libneuronmm_blas.so"};
 
 using SetNumThreads = void (*)(int);
 // OpenBLAS's own functions for the buffer that a routine takes while it runs. A freed buffer stays
@@ -37,6 +41,14 @@ struct Libraries {
   AllocateBuffer allocate = nullptr;
   FreeBuffer free_buffer = nullptr;
 };
+
+// Opens the library of the wheel with these flags. Returns null if this is no wheel's program.
+void* open_bundled(int flags) {
+  for (const char* const name : kBundledNames) {
+    if (void* const library = dlopen(name, flags | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
 
 Result<void*> open_library(const char* name) {
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -64,8 +76,12 @@ Result<Libraries> load() {
   }
   // Without this variable OpenBLAS starts a thread for each core.
   setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);
-  NMM_ASSIGN(void* const openblas, open_library(kBlasName));
-  NMM_ASSIGN(void* const lapacke, open_library(kLapackName));
+  void* openblas = open_bundled(RTLD_NOW);
+  void* lapacke = openblas;
+  if (openblas == nullptr) {
+    NMM_ASSIGN(openblas, open_library(kBlasName));
+    NMM_ASSIGN(lapacke, open_library(kLapackName));
+  }
   Libraries found;
   NMM_TRY(find(openblas, "cblas_dgemm", found.routines.dgemm));
   NMM_TRY(find(openblas, "cblas_sgemm", found.routines.sgemm));
@@ -154,7 +170,8 @@ Status load_blas() {
 }
 
 void reserve_blas(int threads) {
-  void* const openblas = dlopen(kBlasName, RTLD_NOW | RTLD_NOLOAD);
+  void* openblas = open_bundled(RTLD_NOW | RTLD_NOLOAD);
+  if (openblas == nullptr) openblas = dlopen(kBlasName, RTLD_NOW | RTLD_NOLOAD);
   if (openblas == nullptr || mappable_bytes() == INT64_MAX) return;
   Libraries found;
   if (!find_buffers(openblas, found).ok()) return;  // a version that takes its buffers otherwise
