@@ -28,6 +28,13 @@ inline CLI::Option* add_force_option(CLI::App* command, bool& force) {
       ->group(kOutput);
 }
 
+// Adds --adapter for a command that runs the model MODEL_DIR. Program::run() hands the folder to
+// the readers of models (io/adapter.h) before the command runs.
+CLI::Option* add_adapter_option(CLI::App* command);
+// Chooses the adapter that the parsed command names, for the model that its first argument names.
+// Throws CLI::ValidationError if another option names the same model, which would be merged, too.
+void use_named_adapter(const CLI::App& command);
+
 // Adds --threads.
 inline CLI::Option* add_threads_option(CLI::App* command, int& threads) {
   return command->add_option("--threads", threads, "Use N threads; 0 takes cores and CPU quota")

@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "commands.h"
 #include "documentation.h"
+#include "flags.h"
 #include "help.h"
 #include "io/model_name.h"
 #include "message.h"
@@ -189,6 +190,7 @@ int Program::run(int argc, char** argv) {
       if (const auto missing = missing_value(*command, arguments_))
         throw CLI::ValidationError(*missing);
       if (const auto empty = empty_value(*command)) throw CLI::ValidationError(*empty);
+      use_named_adapter(*command);
     }
   } catch (const CLI::ParseError& error) {
     return report_parse_error(error);

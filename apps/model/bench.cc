@@ -9,6 +9,7 @@
 
 #include "base/interrupt.h"
 #include "commands.h"
+#include "flags.h"
 #include "eval/latency_report.h"
 #include "io/gguf.h"
 #include "io/model_name.h"
@@ -48,6 +49,7 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
                    "Folder, GGUF file or name, or config.json for trn1 to trn3")
       ->required()
       ->group(kInput);
+  add_adapter_option(command);
   auto* against = command
                       ->add_option("--against", flags.against_dir,
                                    "Also time this model, in turns with the first")

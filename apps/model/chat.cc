@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "commands.h"
+#include "flags.h"
 #include "help.h"
 #include "io/text_file.h"
 #include "message.h"
@@ -202,6 +203,7 @@ void add_chat(Program& program) {
   auto flags = std::make_shared<ChatFlags>();
   flags->answer.conversation = true;
   command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
+  add_adapter_option(command);
   auto* system =
       command->add_option("--system", flags->system, "System message of the chat")->group(kInput);
   command->add_option("--messages", flags->messages, "Go on with a conversation, as /save wrote it")

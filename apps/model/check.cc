@@ -57,6 +57,7 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "Folder of the model to check")
       ->required()
       ->group(kInput);
+  add_adapter_option(command);
   command
       ->add_option("--reference", flags.reference,
                    "Compare with this model, or with a file of logits")

@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "commands.h"
+#include "flags.h"
 #include "eval/evaluation_json.h"
 #include "eval/trade_off.h"
 #include "io/folder_writer.h"
@@ -27,6 +28,7 @@ struct EvalFlags {
 
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, kModelHelp)->required()->group(kInput);
+  add_adapter_option(command);
   add_evaluation_flags(command, flags.evaluation);
   command
       ->add_option("--reference", flags.reference,

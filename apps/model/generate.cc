@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "commands.h"
+#include "flags.h"
 #include "help.h"
 #include "io/text_file.h"
 #include "message.h"
@@ -144,6 +145,7 @@ void add_generate(Program& program) {
                    "neuronmm generate MODEL_DIR --chat --prompt-file question.txt"});
   auto flags = std::make_shared<GenerateFlags>();
   command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
+  add_adapter_option(command);
   add_prompt_flags(command, *flags);
   add_answer_flags(command, flags->answer);
   add_draft_option(command, flags->draft);

@@ -1,4 +1,5 @@
-// The command neuronmm import: makes a model folder from a GGUF file.
+// The command neuronmm import: makes a model folder from a GGUF file, or from a model and an
+// adapter.
 
 #include "gguf/import.h"
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "compress/merge_adapter.h"
 #include "compress/quantize.h"
 #include "flags.h"
 #include "io/quantization.h"
@@ -26,12 +28,15 @@ struct ImportFlags {
   std::string file, out, dtype = "bf16", json;
   BitsFlags bits;
   bool force = false;
+  // Whether an adapter is merged, and whether --dtype was given.
+  bool merges = false, has_dtype = false;
 };
 
 // Returns the name of the format of the weights in the folder.
 std::string format_of(const ImportFlags& flags) {
   const compress::WeightFormats formats = weight_formats(flags.bits);
-  return formats ? io::format_text(formats->linear) : flags.dtype;
+  if (formats) return io::format_text(formats->linear);
+  return flags.merges && !flags.has_dtype ? "the model's dtypes" : flags.dtype;
 }
 
 DType dtype_of(const std::string& flag) {
@@ -116,8 +121,62 @@ Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress&
   return summary;
 }
 
+// Returns the class of the model that the flags name.
+Result<std::string> class_of(const ImportFlags& flags) {
+  NMM_ASSIGN(const auto config, io::ModelConfig::load(fs::path(flags.file) / "config.json"));
+  return std::string(io::architecture_name(config.architecture));
+}
+
+// Rounds the merged weights while they are written. They are floats before that, and nowhere in
+// memory as a whole.
+Result<gguf::ImportSummary> merge_quantized(const ImportFlags& flags, Progress& progress,
+                                            const WriteReport& write_report) {
+  const compress::QuantizeRequest request = {.model = flags.file,
+                                             .out = flags.out,
+                                             .formats = *weight_formats(flags.bits),
+                                             .force = flags.force};
+  const auto backend = make_backend({});
+  if (!backend.ok()) return backend.error();
+  gguf::ImportSummary summary;
+  summary.tokenizer = true;
+  summary.files = {flags.file};
+  NMM_ASSIGN(summary.class_name, class_of(flags));
+  const auto before_output = [&](const compress::QuantizeSummary& quantized) {
+    summary.parameters = quantized.parameters;
+    summary.bytes_before = quantized.bytes_before;
+    summary.bytes_after = quantized.bytes_after;
+    return write_report(summary);
+  };
+  NMM_TRY(compress::quantize(request, **backend, progress, {}, nullptr, before_output));
+  return summary;
+}
+
+// Writes the model with the adapter, which Program::run() has chosen for it.
+Result<gguf::ImportSummary> merge_floats(const ImportFlags& flags, Progress& progress,
+                                         const WriteReport& write_report) {
+  const compress::MergeRequest request = {
+      .model = flags.file,
+      .out = flags.out,
+      .dtype = flags.has_dtype ? std::optional(dtype_of(flags.dtype)) : std::nullopt,
+      .force = flags.force};
+  gguf::ImportSummary summary;
+  summary.tokenizer = true;
+  summary.files = {flags.file};
+  NMM_TRY(compress::write_merged(request, progress, [&](const compress::MergeSummary& merged) {
+    summary.class_name = merged.class_name;
+    summary.parameters = merged.parameters;
+    summary.bytes_before = merged.bytes_before;
+    summary.bytes_after = merged.bytes_after;
+    summary.notes = merged.notes;
+    return write_report(summary);
+  }));
+  return summary;
+}
+
 Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress,
                                         const WriteReport& write_report) {
+  if (flags.merges && flags.bits.bits) return merge_quantized(flags, progress, write_report);
+  if (flags.merges) return merge_floats(flags, progress, write_report);
   if (flags.bits.bits) return import_quantized(flags, progress, write_report);
   return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress,
                             write_report);
@@ -139,13 +198,15 @@ Result<int> run_import(const ImportFlags& flags) {
 void add_import(Program& program) {
   auto flags = std::make_shared<ImportFlags>();
   CLI::App* command =
-      program.add(CommandGroup::kModels, "import", "Make a model folder from a GGUF file",
+      program.add(CommandGroup::kModels, "import",
+                  "Make a model folder from a GGUF file, or from a model and an adapter",
                   {"neuronmm import model.Q4_K_M.gguf -o model",
-                   "neuronmm import model.Q4_K_M.gguf -o model8 --bits 8"});
+                   "neuronmm import MODEL_DIR --adapter adapter -o merged"});
   command
-      ->add_option("FILE", flags->file, "GGUF file (llama, qwen2, qwen3), or a part of a split one")
+      ->add_option("FILE", flags->file, "GGUF file or part of a split one; a folder with --adapter")
       ->required()
       ->group(kInput);
+  const CLI::Option* const adapter = add_adapter_option(command);
   add_output_option(command, flags->out, "Write the model to this new folder")->required();
   add_force_option(command, flags->force);
   add_json_option(command, flags->json);
@@ -160,7 +221,11 @@ void add_import(Program& program) {
   command->footer(
       "Quantized weights become floats; --dtype f32 keeps them exactly. `neuronmm\n"
       "quantize --calibration` rounds them again and loses less than --bits here.");
-  command->parse_complete_callback([flags] { weight_formats(flags->bits); });
+  command->parse_complete_callback([flags, adapter, dtype] {
+    weight_formats(flags->bits);
+    flags->merges = adapter->count() > 0;
+    flags->has_dtype = dtype->count() > 0;
+  });
   program.set_run(command, [flags] { return run_import(*flags); });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "commands.h"
+#include "flags.h"
 #include "io/checkpoint.h"
 #include "io/compression_record.h"
 #include "io/model_config.h"
@@ -235,6 +236,7 @@ void add_inspect(Program& program) {
       program.add(CommandGroup::kModels, "inspect", "Show a model's shape, size and ranks",
                   {"neuronmm inspect MODEL_DIR", "neuronmm inspect MODEL_DIR --tensors"});
   command->add_option("MODEL_DIR", options->folder, kModelHelp)->required()->group(kInput);
+  add_adapter_option(command);
   command->add_flag("--tensors", options->tensors, "Also list every tensor")->group(kOutput);
   add_json_option(command, options->json, "the description");
   command

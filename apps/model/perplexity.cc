@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "flags.h"
 #include "eval/paired_perplexity.h"
 #include "eval/perplexity_json.h"
 #include "io/checksum.h"
@@ -39,6 +40,7 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
   command->add_option("TEXT", flags.text, "File with the text; - reads standard input")
       ->required()
       ->group(kInput);
+  add_adapter_option(command);
   command->add_flag("--documents", flags.documents, "Read JSON lines whose \"text\" is a document")
       ->group(kInput);
   command->add_option("--limit", flags.limit, "Use only the first N chunks")

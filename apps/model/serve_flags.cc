@@ -238,6 +238,7 @@ void add_server_flags(CLI::App* command, serve::ServeSettings& settings) {
 void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   serve::ServeSettings& settings = flags.settings;
   command->add_option("MODEL_DIR", settings.model_dir, kModelHelp)->required()->group(kInput);
+  add_adapter_option(command);
   command
       ->add_option("--served-model-name", settings.served_model_names,
                    "Name of the model in requests; repeatable, answers have the first")

@@ -22,7 +22,7 @@ Status refuse_folder(const fs::path& path) {
   if (!fs::is_directory(path, error)) return {};
   const std::vector<std::string> found = io::gguf_files_in(path);
   return fail(
-      "{}: is a folder; expected a GGUF file{}", path.string(),
+      "{}: is a folder; expected a GGUF file, or --adapter{}", path.string(),
       found.empty() ? " (there is none in it)" : fmt::format(": {} in it", fmt::join(found, ", ")));
 }
 

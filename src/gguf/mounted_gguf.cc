@@ -77,6 +77,9 @@ class MountedGguf : public io::MountedModel {
                 file_.metadata().source());
   }
   std::string conversion() const override { return conversion_; }
+  std::string architecture() const override {
+    return plan_ ? std::string(plan_->architecture.name) : std::string();
+  }
   const std::vector<fs::path>& files() const override { return file_.paths(); }
   void release_pages() const override { file_.release_pages(); }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/notices.h"
+#include "io/adapter.h"
 #include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
 #include "io/foreign_weights.h"
@@ -127,10 +128,12 @@ bool is_of_decoder(std::string_view tensor) {
 
 Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   NMM_ASSIGN(Checkpoint checkpoint, open_files(folder));
-  if (checkpoint.mounted()) return checkpoint;
-  // Modules are fused and named as their family does when they are decoded.
-  NMM_TRY(checkpoint.decode_foreign_weights());
-  NMM_TRY(checkpoint.translate_names());
+  if (!checkpoint.mounted()) {
+    // Modules are fused and named as their family does when they are decoded.
+    NMM_TRY(checkpoint.decode_foreign_weights());
+    NMM_TRY(checkpoint.translate_names());
+  }
+  NMM_TRY(checkpoint.merge_adapter());
   return checkpoint;
 }
 
@@ -229,6 +232,21 @@ Status Checkpoint::translate_names() {
   owned_codes_ = std::move(named.owned_codes);
   return {};
 }
+
+Status Checkpoint::merge_adapter() {
+  const auto adapter = adapter_of(folder_);
+  if (!adapter) return {};
+  const std::string architecture = mounted() ? mounted_->architecture() : std::string();
+  NMM_ASSIGN(adapter_, io::merge_adapter(*adapter, folder_, architecture, tensors_));
+  notify(adapter_->text);
+  return {};
+}
+
+bool Checkpoint::adapted(const std::string& name) const {
+  return adapter_ != nullptr && adapter_->changed.contains(name);
+}
+
+bool Checkpoint::untied() const { return adapter_ != nullptr && adapter_->unties; }
 
 Result<TensorView> Checkpoint::require(const std::string& name, const Shape& shape) const {
   const auto found = tensors_.find(name);

@@ -1,8 +1,8 @@
 #pragma once
 // All tensors of a model folder by name. Names are the canonical ones of io/families/family.h,
 // whatever the family of the model calls them. The folder holds model.safetensors, or the shards
-// that model.safetensors.index.json lists, or it is a GGUF file (mounted_model.h). Every command
-// that reads weights uses it.
+// that model.safetensors.index.json lists, or it is a GGUF file (mounted_model.h). An adapter that
+// was chosen for the folder (adapter.h) is merged. Every command that reads weights uses it.
 
 #include <filesystem>
 #include <map>
@@ -29,12 +29,14 @@ std::optional<int64_t> layer_of(std::string_view tensor);
 bool is_of_decoder(std::string_view tensor);
 
 struct ForeignWeights;
+struct MergedAdapter;
 
 // The tensors as views of memory-mapped files. Weights that another program has rounded
 // (foreign_weights.h) have the dtype kForeign and the name that they would have as floats.
 class Checkpoint {
  public:
-  // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter. A missing
+  // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter beside
+  // them, and if the chosen adapter cannot be merged. A missing
   // shard with tensors of the decoder and a tensor that occurs twice are errors, too. The index may
   // list tensors that no shard has. Tensors of a GGUF file may have the dtype kForeign.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
@@ -69,6 +71,10 @@ class Checkpoint {
   void release_pages() const;
   // Passes on the notice of MountedModel::conversion(), if there is one (base/notices.h).
   void notify_conversion() const;
+  // Returns whether an adapter (adapter.h) was merged into the tensor.
+  bool adapted(const std::string& name) const;
+  // Returns whether an adapter gave the model an LM head of its own, which the folder ties.
+  bool untied() const;
   // Returns whether the tensors are those of a GGUF file.
   bool mounted() const { return mounted_ != nullptr; }
 
@@ -77,12 +83,14 @@ class Checkpoint {
   Status add_file(const std::string& name);
   Status decode_foreign_weights();
   Status translate_names();
+  Status merge_adapter();
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
   std::shared_ptr<const MountedModel> mounted_;
   std::shared_ptr<const MappedFile> zeros_;
   std::shared_ptr<const ForeignWeights> foreign_;
+  std::shared_ptr<const MergedAdapter> adapter_;
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;

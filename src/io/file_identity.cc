@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
+#include "io/adapter.h"
+#include "io/adapter_config.h"
 #include "io/folder_writer.h"
 #include "io/mounted_model.h"
 
@@ -57,6 +59,11 @@ Result<ordered_json> folder_identity(const fs::path& folder) {
   }
   if (error && mounted == nullptr)
     return fail("{}: cannot be read: {}", folder.string(), error.message());
+  if (const auto adapter = adapter_of(folder)) {
+    for (const char* name : {kAdapterConfigName, kAdapterFileName}) {
+      if (fs::exists(*adapter / name, error)) files.push_back(*adapter / name);
+    }
+  }
   std::sort(files.begin(), files.end());
   ordered_json identity = ordered_json::array();
   for (const fs::path& file : files) {

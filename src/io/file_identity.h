@@ -18,7 +18,8 @@ Result<std::filesystem::path> resolved_path(const std::filesystem::path& path);
 // Returns the identity of one file as JSON. Fails if the system does not tell it. A run that went
 // on with half an identity would leave work that no later run continues.
 Result<nlohmann::ordered_json> file_identity(const std::filesystem::path& path);
-// Returns the identities of every *.safetensors and *.json in the folder.
+// Returns the identities of every *.safetensors and *.json in the folder, and those of the adapter
+// that was chosen for it (adapter.h).
 Result<nlohmann::ordered_json> folder_identity(const std::filesystem::path& folder);
 // Fails if a file's identity differs from that in `before`, and names the first such file.
 Status check_unchanged(const std::filesystem::path& folder, const nlohmann::ordered_json& before);

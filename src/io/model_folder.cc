@@ -183,10 +183,13 @@ Status check_agreement(const ModelConfig& config, const Checkpoint& checkpoint) 
 
 void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
   if (config.tie_by_weights) config.tie_word_embeddings = !checkpoint.has(kHead);
+  if (checkpoint.untied()) config.tie_word_embeddings = false;
   if (config.tie_word_embeddings || config.quantization) return;
   const std::string table =
       checkpoint.has("embed_tokens.weight") ? "embed_tokens.weight" : "model.embed_tokens.weight";
   if (!is_table(checkpoint, table, config) || !is_table(checkpoint, kHead, config)) return;
+  // What an adapter has changed is no copy, and its bytes are not in memory.
+  if (checkpoint.adapted(table) || checkpoint.adapted(kHead)) return;
   const TensorView &a = checkpoint.tensors().at(table), &b = checkpoint.tensors().at(kHead);
   const TableRows first = rows_of(table, a), second = rows_of(kHead, b);
   const auto twins = known_twins().get(checkpoint.folder(), [&] {
@@ -207,6 +210,7 @@ Result<ModelFolder> open_model_to_run(const fs::path& folder) {
   NMM_ASSIGN(auto checkpoint, Checkpoint::open(folder));
   NMM_TRY(check_agreement(config, checkpoint));
   if (!checkpoint.mounted()) tie_twins(config, checkpoint);
+  if (checkpoint.untied()) config.tie_word_embeddings = false;
   return ModelFolder{std::move(config), std::move(checkpoint)};
 }
 
@@ -224,8 +228,9 @@ Result<std::string> config_text(const Checkpoint& checkpoint) {
   auto document = nlohmann::ordered_json::parse(text);
   const bool by_weights = document.erase(kTieByWeights) > 0;
   const bool foreign = !checkpoint.foreign_text().empty();
-  if (!checkpoint.tied() && !by_weights && !foreign) return text;
-  if (checkpoint.tied() || by_weights) {
+  const bool tables_differ = checkpoint.tied() || checkpoint.untied() || by_weights;
+  if (!tables_differ && !foreign) return text;
+  if (tables_differ) {
     document["tie_word_embeddings"] = !checkpoint.has(kHead);
   }
   document.erase("compression_config");

@@ -55,6 +55,8 @@ class MountedModel {
   // Returns a sentence that says in which formats weights are packed whose own format no kernel
   // multiplies, and how much memory the packed weights take. Empty if there are none.
   virtual std::string conversion() const = 0;
+  // Returns the architecture that the file names, such as "llama". Empty if weights() fails.
+  virtual std::string architecture() const = 0;
   // The files of the model: one, or the parts of a split one.
   virtual const std::vector<std::filesystem::path>& files() const = 0;
   virtual void release_pages() const = 0;

@@ -7,6 +7,7 @@
 
 #include "base/coded_values.h"
 #include "io/checksum.h"
+#include "io/merged_tensor.h"
 
 namespace neuronmm::io {
 namespace {
@@ -16,7 +17,7 @@ std::string checksum_of_bytes(const TensorView& tensor) {
       {reinterpret_cast<const char*>(tensor.data), static_cast<size_t>(tensor.size_bytes())});
 }
 
-// The bytes of coded values are nowhere in memory, so the rows are decoded one by one.
+// Values without bytes in memory are computed row by row.
 std::string checksum_of_values(const TensorView& tensor) {
   std::string of_rows;
   std::vector<float> row(static_cast<size_t>(tensor.columns()));
@@ -32,9 +33,9 @@ std::string checksum_of_values(const TensorView& tensor) {
 std::string weights_checksum(const Checkpoint& checkpoint) {
   std::string all;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    all += fmt::format(
-        "{} {} {} {}\n", name, type_name(tensor), shape_string(tensor.shape),
-        coded_values(tensor) != nullptr ? checksum_of_values(tensor) : checksum_of_bytes(tensor));
+    const bool in_memory = coded_values(tensor) == nullptr && merged_tensor(tensor) == nullptr;
+    all += fmt::format("{} {} {} {}\n", name, type_name(tensor), shape_string(tensor.shape),
+                       in_memory ? checksum_of_bytes(tensor) : checksum_of_values(tensor));
     checkpoint.release_pages();
   }
   return checksum(all);

@@ -62,10 +62,12 @@ std::optional<Described> describe(const fs::path& folder) {
 // Translates the tensors of one folder.
 class Translation {
  public:
-  Translation(const fs::path& folder, const Described& described, NamedTensors& tensors)
+  // Messages begin with `folder`.
+  Translation(const fs::path& folder, const Family& family, const ModelConfig& config,
+              NamedTensors& tensors)
       : folder_(folder),
-        names_(described.family.names),
-        config_(described.config),
+        names_(family.names),
+        config_(config),
         owned_(tensors.owned),
         owned_codes_(tensors.owned_codes),
         found_(std::move(tensors.tensors)),
@@ -194,7 +196,25 @@ Status use_canonical_names(const fs::path& folder, NamedTensors& tensors) {
   const ModuleNames& names = described->family.names;
   const bool rewritten = described->family.rewrite != nullptr;
   if (!rewritten && names.renamed.empty() && names.sliced.empty()) return {};
-  return Translation(folder, *described, tensors).run();
+  return Translation(folder, described->family, described->config, tensors).run();
+}
+
+Status use_canonical_names(const fs::path& folder, std::string_view gguf_architecture,
+                           const fs::path& source, std::vector<NamedTensors>& groups) {
+  const auto described = describe(folder);
+  if (!described) return fail("{}: expected a readable config.json", folder.string());
+  const Family* family = &described->family;
+  for (const Family* const other : families()) {
+    const auto& files = other->gguf;
+    if (std::ranges::find(files, gguf_architecture, &GgufFamily::architecture) == files.end())
+      continue;
+    family = other;
+    break;
+  }
+  for (NamedTensors& group : groups) {
+    NMM_TRY(Translation(source, *family, described->config, group).run());
+  }
+  return {};
 }
 
 std::string stored_name(Architecture architecture, std::string_view canonical) {

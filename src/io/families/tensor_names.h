@@ -35,6 +35,14 @@ struct NamedTensors {
 // than config.json describes, or if two tensors get one name.
 Status use_canonical_names(const std::filesystem::path& folder, NamedTensors& tensors);
 
+// Gives the tensors of each group their canonical names, as use_canonical_names() does for a
+// folder. The groups are parts of an adapter, whose names are those of the model that it was
+// trained for. If the model is a GGUF file, `gguf_architecture` names the architecture of the file,
+// whose family may differ from that of its config.json. Tensors of parts that are not run are
+// dropped. Messages begin with `source`.
+Status use_canonical_names(const std::filesystem::path& folder, std::string_view gguf_architecture,
+                           const std::filesystem::path& source, std::vector<NamedTensors>& groups);
+
 // Returns the name that a folder of this architecture has for a tensor: its own name, except that
 // matrices stay split. Folders whose weights are compressed or rounded have these names.
 std::string stored_name(Architecture architecture, std::string_view canonical);
