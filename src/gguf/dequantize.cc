@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -14,35 +13,7 @@
 #include "gguf/k_quants.h"
 #include "gguf/ternary_quants.h"
 
-// clang-format off
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "gguf/dequantize.cc"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
-// clang-format on
-
-#ifndef NEURONMM_GGUF_DEQUANTIZE_ENTRY
-#define NEURONMM_GGUF_DEQUANTIZE_ENTRY
 namespace neuronmm::gguf {
-namespace {
-
-using Type = io::GgufTensorType;
-
-// A type and the function that dequantizes `count` weights of it.
-struct Entry {
-  Type type;
-  void (*dequantize)(const io::GgufTypeInfo& type, const std::byte* blocks, int64_t count,
-                     float* out);
-};
-
-}  // namespace
-}  // namespace neuronmm::gguf
-#endif
-
-// The loops are compiled once for each instruction set, whose vectors the compiler uses.
-HWY_BEFORE_NAMESPACE();
-namespace neuronmm::gguf {
-namespace HWY_NAMESPACE {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "blocks are read in place");
@@ -173,6 +144,12 @@ void each_block(const io::GgufTypeInfo& type, const std::byte* blocks, int64_t c
     block_function(blocks, out + i);
 }
 
+struct Entry {
+  io::GgufTensorType type;
+  void (*dequantize)(const io::GgufTypeInfo& type, const std::byte* blocks, int64_t count,
+                     float* out);
+};
+using Type = io::GgufTensorType;
 constexpr std::array<Entry, 26> kEntries = {
     {{Type::kF32, each_block<f32>},          {Type::kF16, each_block<f16_weight>},
      {Type::kBF16, each_block<bf16_weight>}, {Type::kQ8_0, each_block<q8_0>},
@@ -188,24 +165,9 @@ constexpr std::array<Entry, 26> kEntries = {
      {Type::kIQ4_XS, each_block<iq4_xs>},    {Type::kTQ1_0, each_block<tq1_0>},
      {Type::kTQ2_0, each_block<tq2_0>},      {Type::kMXFP4, each_block<mxfp4>}}};
 
-}  // namespace
-
-std::span<const Entry> entries() { return kEntries; }
-
-}  // namespace HWY_NAMESPACE
-}  // namespace neuronmm::gguf
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace neuronmm::gguf {
-namespace {
-
-HWY_EXPORT(entries);
-
 const Entry* find(const io::GgufTypeInfo& type) {
-  const std::span<const Entry> known = HWY_DYNAMIC_DISPATCH(entries)();
-  const auto found = std::ranges::find(known, static_cast<Type>(type.number), &Entry::type);
-  return found == known.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kEntries, static_cast<Type>(type.number), &Entry::type);
+  return found == kEntries.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -214,7 +176,7 @@ bool can_dequantize(const io::GgufTypeInfo& type) { return find(type) != nullptr
 
 std::string dequantized_types() {
   std::string names;
-  for (const Entry& entry : HWY_DYNAMIC_DISPATCH(entries)()) {
+  for (const Entry& entry : kEntries) {
     const io::GgufTypeInfo* type = io::find_gguf_type(static_cast<uint32_t>(entry.type));
     names += fmt::format("{}{}", names.empty() ? "" : ", ", type->name);
   }
@@ -228,4 +190,3 @@ void dequantize(const io::GgufTypeInfo& type, const std::byte* blocks, int64_t c
 }
 
 }  // namespace neuronmm::gguf
-#endif  // HWY_ONCE

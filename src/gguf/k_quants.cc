@@ -1,16 +1,6 @@
 #include "gguf/k_quants.h"
 
-// clang-format off
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "gguf/k_quants.cc"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
-// clang-format on
-
-// The loops are compiled once for each instruction set, whose vectors the compiler uses.
-HWY_BEFORE_NAMESPACE();
 namespace neuronmm::gguf {
-namespace HWY_NAMESPACE {
 namespace {
 
 constexpr int kWeights = 256;  // QK_K of llama.cpp.
@@ -113,37 +103,12 @@ void q6_k(const std::byte* block, float* out) {
     const std::byte* const nibbles = low + run / 4 * 64 + run % 2 * 32;
     const std::byte* const pairs = high + run / 4 * 32;
     const int nibble_shift = 4 * (run / 2 % 2), pair_shift = 2 * (run % 4);
-    for (int first = 0; first < 32; first += 16) {
-      const int scale_of_16 = static_cast<int8_t>(at(scales, run * 2 + first / 16));
-      const float scale = d * static_cast<float>(scale_of_16);
-      float* const weights = out + run * 32 + first;
-      for (int i = 0; i < 16; ++i) {
-        const int low_bits = at(nibbles, first + i) >> nibble_shift & 0xF;
-        const int high_bits = at(pairs, first + i) >> pair_shift & 3;
-        weights[i] = scale * static_cast<float>((low_bits | high_bits << 4) - 32);
-      }
+    for (int i = 0; i < 32; ++i) {
+      const int q = (at(nibbles, i) >> nibble_shift & 0xF) | (at(pairs, i) >> pair_shift & 3) << 4;
+      const float scale = d * static_cast<float>(static_cast<int8_t>(at(scales, run * 2 + i / 16)));
+      out[run * 32 + i] = scale * static_cast<float>(q - 32);
     }
   }
 }
 
-}  // namespace HWY_NAMESPACE
 }  // namespace neuronmm::gguf
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace neuronmm::gguf {
-
-HWY_EXPORT(q2_k);
-HWY_EXPORT(q3_k);
-HWY_EXPORT(q4_k);
-HWY_EXPORT(q5_k);
-HWY_EXPORT(q6_k);
-
-void q2_k(const std::byte* block, float* out) { HWY_DYNAMIC_DISPATCH(q2_k)(block, out); }
-void q3_k(const std::byte* block, float* out) { HWY_DYNAMIC_DISPATCH(q3_k)(block, out); }
-void q4_k(const std::byte* block, float* out) { HWY_DYNAMIC_DISPATCH(q4_k)(block, out); }
-void q5_k(const std::byte* block, float* out) { HWY_DYNAMIC_DISPATCH(q5_k)(block, out); }
-void q6_k(const std::byte* block, float* out) { HWY_DYNAMIC_DISPATCH(q6_k)(block, out); }
-
-}  // namespace neuronmm::gguf
-#endif  // HWY_ONCE
