@@ -86,7 +86,8 @@ class CodedValues : public ForeignFormat {
   std::string_view name() const override;
   int64_t size_bytes(const Shape& shape) const override;
   void read(const TensorView& view, int64_t first, int64_t count, float* out) const override;
-  // Backends that have no kernels for codes keep fp32, which is exact.
+  // With 32 bits, backends keep the codes if they have kernels for them, and fp32 otherwise. With
+  // fewer bits, they keep the codes only if exact weights are wanted.
   LowBitFormat packed_format() const override { return {.bits = 32}; }
   const CodedValues* coded() const override { return this; }
 
@@ -115,6 +116,7 @@ class CodedPart : public CodedValues {
     all_.grid(row, scales, zeros);
   }
   void factors(int64_t row, const GridFactors& out) const override { all_.factors(row, out); }
+  LowBitFormat packed_format() const override { return all_.packed_format(); }
 
  protected:
   const CodedValues& all_;

@@ -40,6 +40,12 @@ LowBitFormat format_of(const ops::WeightView& w_t, ForeignWeights foreign) {
   return {.bits = w_t.dtype == DType::kBF16 ? 16 : 32};
 }
 
+bool keeps_codes(const ops::WeightView& w_t, ForeignWeights foreign) {
+  const CodedValues* const coded = coded_values(w_t);
+  if (coded == nullptr) return false;
+  return foreign == ForeignWeights::kExact || coded->packed_format().bits == 32;
+}
+
 WeightType type_of(const LowBitFormat& format) {
   switch (format.bits) {
     case 32:
@@ -134,7 +140,7 @@ constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign)
     : k_(w_t.columns()),
       n_(w_t.rows()),
-      type_(coded_values(w_t) != nullptr ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
+      type_(keeps_codes(w_t, foreign) ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
       multiplier_rows_(type_ == WeightType::kInt4 ? format_of(w_t, foreign).group : 0) {
   if (type_ == WeightType::kCoded) {
     pack_coded(w_t);
