@@ -71,7 +71,7 @@ Status check_gguf_output(const GgufRequest& request) {
     return fail("{}: is a folder; expected the name of the GGUF file to write",
                 request.out.string());
   if (!request.force && fs::is_regular_file(request.out, error))
-    return Error{fmt::format("{}: exists already", request.out.string()), Error::Kind::kExists};
+    return Error{fmt::format("{}: already exists", request.out.string()), Error::Kind::kExists};
   if (request.force && fs::equivalent(request.model, request.out, error))
     return fail("{}: is the model itself; name another file", request.out.string());
   return {};
