@@ -20,13 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kPieceElements = int64_t{1} << 22;  // floats in memory at once, 16 MiB
+constexpr int64_t kMergedElements = int64_t{1} << 22;  // floats in memory at once, 16 MiB
 
 // Passes the values of a float tensor to `use`, some rows at a time, rounded to `dtype`.
 Status visit_rounded(const io::Checkpoint& checkpoint, const std::string& name,
                      const TensorView& tensor, DType dtype, const TensorSource::Use& use) {
   const int64_t columns = tensor.shape.back(), rows = tensor.size() / columns;
-  const int64_t step = std::max<int64_t>(1, kPieceElements / columns);
+  const int64_t step = std::max<int64_t>(1, kMergedElements / columns);
   std::vector<float> values;
   std::vector<std::byte> bytes;
   for (int64_t first = 0; first < rows; first += step) {
@@ -93,7 +93,9 @@ Result<MergeSummary> write_merged(const MergeRequest& request, Progress& progres
   MergeSummary summary = {
       .class_name = std::string(io::architecture_name(model.config.architecture)),
       .parameters = checkpoint.parameters(),
-      .bytes_before = checkpoint.size_bytes()};
+      .bytes_before = checkpoint.size_bytes(),
+      .bytes_after = 0,
+      .notes = {}};
   for (const TensorSource& source : sources) summary.bytes_after += io::size_bytes(source.spec);
   NMM_ASSIGN(auto output, FolderWriter::create(request.out, if_exists, request.model,
                                                FolderWriter::Resume::kNever));

@@ -85,10 +85,10 @@ class VocabularyMaker {
   void add_tokens() {
     for (int64_t id = 0; id < rows_; ++id) {
       const bool known = definition_.vocabulary.has(id);
-      vocabulary_.tokens.push_back(known ? std::string(definition_.vocabulary.text(id))
-                                         : fmt::format("[PAD{}]", id));
+      vocabulary_.tokens.push_back(vocabulary_.names.store(
+          known ? std::string(definition_.vocabulary.text(id)) : fmt::format("[PAD{}]", id)));
       vocabulary_.kinds.push_back(known ? TokenKind::kNormal : TokenKind::kUnused);
-      const std::string& token = vocabulary_.tokens.back();
+      const std::string_view token = vocabulary_.tokens.back();
       if (vocabulary_.sentence_piece && text::byte_of_token(token))
         vocabulary_.kinds.back() = TokenKind::kByte;
     }
@@ -109,7 +109,7 @@ class VocabularyMaker {
       std::string spelled;
       for (const char c : token.content)
         spelled += c == ' ' ? std::string(kPieceSpace) : std::string(1, c);
-      vocabulary_.tokens[id] = spelled;
+      vocabulary_.tokens[id] = vocabulary_.names.store(spelled);
     }
   }
 
@@ -124,7 +124,7 @@ class VocabularyMaker {
         return fail("{}: merges: {:?} has a space, which llama.cpp cannot read", files_.source,
                     part);
       }
-      vocabulary_.merges.emplace_back(parts[0], parts[1]);
+      vocabulary_.merges.push_back({left, right, merged});
     }
     return {};
   }
@@ -162,7 +162,8 @@ void write_tokens(const TokenizerFiles& files, const gguf::Vocabulary& vocabular
   pairs.text("tokenizer.ggml.model", vocabulary.sentence_piece ? "llama" : "gpt2");
   pairs.text("tokenizer.ggml.pre",
              files.kind.pre == nullptr ? "default" : files.kind.pre->names.front());
-  pairs.texts("tokenizer.ggml.tokens", vocabulary.tokens);
+  pairs.texts("tokenizer.ggml.tokens",
+              std::vector<std::string>(vocabulary.tokens.begin(), vocabulary.tokens.end()));
   std::vector<int64_t> kinds;
   for (const TokenKind kind : vocabulary.kinds) kinds.push_back(static_cast<int64_t>(kind));
   pairs.i32s("tokenizer.ggml.token_type", kinds);
@@ -171,8 +172,9 @@ void write_tokens(const TokenizerFiles& files, const gguf::Vocabulary& vocabular
                std::vector<float>(vocabulary.scores.begin(), vocabulary.scores.end()));
   if (needs_merges(vocabulary)) {
     std::vector<std::string> merges;
-    for (const auto& [left, right] : vocabulary.merges)
-      merges.push_back(fmt::format("{} {}", left, right));
+    const auto text = [&](int32_t id) { return vocabulary.tokens[static_cast<size_t>(id)]; };
+    for (const auto& merge : vocabulary.merges)
+      merges.push_back(fmt::format("{} {}", text(merge.left), text(merge.right)));
     pairs.texts("tokenizer.ggml.merges", merges);
   }
 }

@@ -20,7 +20,7 @@ constexpr int64_t kMaxRank = int64_t{1} << 20;
 
 // Keys of settings that only matter in training, or that the names of the tensors tell, too.
 // fan_in_fan_out stands for transposed weights, which no family here has: PEFT ignores it for them.
-constexpr std::string_view kHarmless[] = {
+constexpr std::string_view kHarmlessSettings[] = {
     "auto_mapping", "revision", "task_type", "inference_mode", "peft_version", "lora_dropout",
     "fan_in_fan_out", "bias", "target_modules", "exclude_modules", "modules_to_save",
     "layers_to_transform", "layers_pattern", "megatron_config", "megatron_core", "loftq_config",
@@ -30,11 +30,11 @@ constexpr std::string_view kHarmless[] = {
     "merge_weights", "enable_lora"};
 
 // Settings that are refused unless they are off, with what they mean.
-struct Refused {
+struct RefusedSetting {
   const char* key;
   std::string_view meaning;
 };
-constexpr Refused kRefused[] = {
+constexpr RefusedSetting kRefusedSettings[] = {
     {"layer_replication", "layers that occur several times"},
     {"alora_invocation_tokens", "an adapter that acts after certain tokens only (aLoRA)"},
     {"use_qalora", "pooled inputs (QA-LoRA)"},
@@ -87,12 +87,12 @@ Status check_keys(const JsonFields& fields, const json& document) {
                                         "init_lora_weights", "ensure_weight_tying"};
   for (const auto& [key, value] : document.items()) {
     if (is_off(value)) continue;
-    const auto refused = std::ranges::find(kRefused, key, &Refused::key);
-    if (refused != std::end(kRefused))
+    const auto refused = std::ranges::find(kRefusedSettings, key, &RefusedSetting::key);
+    if (refused != std::end(kRefusedSettings))
       return fail("{}: {:?}: {} cannot be merged here; merge the adapter in Python if PEFT can",
                   fields.source(), key, refused->meaning);
     const bool known = std::ranges::find(kRead, key) != std::end(kRead) ||
-                       std::ranges::find(kHarmless, key) != std::end(kHarmless);
+                       std::ranges::find(kHarmlessSettings, key) != std::end(kHarmlessSettings);
     if (!known)
       return fail(
           "{}: {:?} is not known, found {}; if it does not change what the adapter computes, "

@@ -56,12 +56,12 @@ class Reader {
 
  private:
   Status add(const std::string& stored, const TensorView& tensor) {
-    constexpr std::string_view kPrefix = "base_model.model.";
+    constexpr std::string_view kPeft = "base_model.model.";
     if (!is_float(tensor.dtype))
       return fail("{}: tensor {:?}: expected a float dtype (BF16, F16, F32, F64), found {}",
                   source_, stored, dtype_name(tensor.dtype));
     std::string_view name = stored;
-    if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+    if (name.starts_with(kPeft)) name.remove_prefix(kPeft.size());
     for (const Part& part : kParts) {
       const std::string_view module = module_of(name, part);
       if (!module.empty()) return add_part(std::string(module), part, tensor, stored);

@@ -26,6 +26,7 @@ struct MountedTokenizer {
   // Two tokens that become the token `merged`, as ids.
   struct Merge {
     int32_t left, right, merged;
+    bool operator==(const Merge&) const = default;
   };
   // The text of tokenizer.json, with an empty "vocab" and no "merges" in its "model".
   std::string json;

@@ -73,11 +73,10 @@ class CodedBlocksTest : public testing::TestWithParam<TypeAndHalves> {
   const io::GgufTypeInfo& type_ = *io::find_gguf_type(static_cast<uint32_t>(GetParam().type));
   std::vector<std::byte> bytes_;
 };
-INSTANTIATE_TEST_SUITE_P(Type, CodedBlocksTest, testing::ValuesIn(kCodedTypes),
-                         [](const auto& info) {
-                           const auto number = static_cast<uint32_t>(info.param.type);
-                           return std::string(io::find_gguf_type(number)->name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Type, CodedBlocksTest, testing::ValuesIn(kCodedTypes), [](const auto& of) {
+  const auto number = static_cast<uint32_t>(of.param.type);
+  return std::string(io::find_gguf_type(number)->name);
+});
 
 // The formula of codes, scales and zero points or minimums gives 0 where the block gives -0, which
 // compares equal.

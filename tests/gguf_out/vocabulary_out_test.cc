@@ -64,18 +64,19 @@ class VocabularyOut : public testing::Test {
       EXPECT_EQ(before->decode(ids), after->decode(ids)) << text;
     }
   }
-  // Returns the vocabulary of the file.
-  gguf::Vocabulary vocabulary() const {
-    const auto shards = io::GgufShards::open(file());
-    auto read = gguf::read_vocabulary(shards->metadata());
+  // Returns the vocabulary of the file, which stays open until the next call.
+  gguf::Vocabulary vocabulary() {
+    auto shards = io::GgufShards::open(file());
+    EXPECT_TRUE(shards.ok());
+    opened_ = std::make_unique<io::GgufShards>(std::move(shards).value());
+    auto read = gguf::read_vocabulary(opened_->metadata());
     EXPECT_TRUE(read.ok() && read->has_value());
-    gguf::Vocabulary vocabulary = **read;
-    vocabulary.merges.clear();  // views of the file
-    return vocabulary;
+    return std::move(**read);
   }
 
   const io::TemporaryFolder root_;
   const model::ModelFolder folder_;
+  std::unique_ptr<io::GgufShards> opened_;
 };
 
 json added(const std::string& content, int64_t id, bool special = true) {

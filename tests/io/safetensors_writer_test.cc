@@ -73,8 +73,8 @@ TEST(SafetensorsWriter, PadsTheHeaderAsTheReferenceDoes) {
     std::memcpy(&length, bytes.data(), sizeof(length));
     EXPECT_EQ(length % 8, 0u);
     const std::string header = bytes.substr(8, length);
-    const std::string json = "{\"" + name + R"(":{"data_offsets":[0,1],"dtype":"U8","shape":[1]}})";
-    EXPECT_EQ(header, json + std::string(length - json.size(), ' '));
+    const std::string text = "{\"" + name + R"(":{"data_offsets":[0,1],"dtype":"U8","shape":[1]}})";
+    EXPECT_EQ(header, text + std::string(length - text.size(), ' '));
   }
 }
 
