@@ -61,8 +61,9 @@ class Coded : public OnEveryTarget {
     const size_t bytes = static_cast<size_t>(m * n) * sizeof(float);
     EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0) << "M " << m;
   }
-  // Compares with sums in fp64. The values and the rows are rounded to bf16, and each value may be
-  // off by 2^-12 of its scale, which is at most a fifteenth of its group's values.
+  // Compares with sums in fp64. The values and the rows are rounded to bf16, by at most 2^-8 of
+  // them, and each value may be off by 2^-12 of its scale. No drawn scale is larger than
+  // kLargestScale.
   void expect_near(const ops::Linear& coded, const std::vector<float>& values, int64_t m, int64_t k,
                    int64_t n) {
     constexpr double kOfBf16 = 0x1p-7, kOfSums = 0x1p-15, kLargestScale = 6.5;
