@@ -226,4 +226,15 @@ std::string stored_name(Architecture architecture, std::string_view canonical) {
   return std::string(canonical);
 }
 
+std::optional<FusedModule> fused_module(Architecture architecture, std::string_view canonical) {
+  const NameParts parts = parts_of(canonical);
+  for (const SlicedModule& sliced : family_of(architecture).names.sliced) {
+    const auto found = std::ranges::find(sliced.parts, parts.module);
+    if (parts.module.empty() || found == sliced.parts.end()) continue;
+    return FusedModule{fmt::format("{}{}{}", parts.layer, sliced.own, parts.ending),
+                       found - sliced.parts.begin(), sliced.parts[2].empty() ? 2 : 3};
+  }
+  return std::nullopt;
+}
+
 }  // namespace neuronmm::io
