@@ -1,5 +1,5 @@
 // The command neuronmm export: makes a folder that runs a compressed model on a Trainium, with a
-// script that checks it there, or a GGUF file (export_gguf.h).
+// script that checks it there, a GGUF file (export_gguf.h) or a dense folder (export_padded.h).
 
 #include <filesystem>
 
@@ -15,6 +15,7 @@
 #include "io/model_folder.h"
 #include "model/export_gguf.h"
 #include "model/export_kernels.h"
+#include "model/export_padded.h"
 #include "model/prompts.h"
 #include "model/tensor_specs.h"
 #include "report_writer.h"
@@ -174,10 +175,11 @@ void add_export_flags(CLI::App* command, ExportFlags& flags) {
       ->group(kInput);
   std::vector<std::string> targets = exports::target_names();
   targets.emplace_back(kGgufTarget);
+  targets.emplace_back(kPaddedTarget);
   command
       ->add_option("--target", flags.target,
-                   "Export for gguf (llama.cpp, Ollama, LM Studio), vllm-neuron (trn2,\n"
-                   "trn3) or nxdi (trn1, trn2)")
+                   "Export for gguf (llama.cpp, Ollama, LM Studio), padded (vLLM),\n"
+                   "vllm-neuron (trn2, trn3) or nxdi (trn1, trn2)")
       ->check(CLI::IsMember(targets))
       ->type_name("NAME")
       ->required()
@@ -193,11 +195,11 @@ void add_export_flags(CLI::App* command, ExportFlags& flags) {
 
 // Refuses options that the target has no use for.
 void check_target(const CLI::App& command, const std::string& target) {
-  const bool gguf = target == kGgufTarget;
-  const std::vector<const char*> others =
-      gguf ? std::vector<const char*>{"--prompt", "--device", "--sdk", "--prompt-tokens",
-                                      "--new-tokens"}
-           : std::vector<const char*>{"--type", "--strict", "--force"};
+  const bool gguf = target == kGgufTarget, padded = target == kPaddedTarget;
+  std::vector<const char*> others;
+  if (gguf || padded) others = {"--prompt", "--device", "--sdk", "--prompt-tokens", "--new-tokens"};
+  if (!gguf) others.insert(others.end(), {"--type", "--strict"});
+  if (!gguf && !padded) others.emplace_back("--force");
   for (const char* const option : others) {
     if (command.count(option) > 0)
       throw CLI::ValidationError(option, fmt::format("has no meaning with --target {}", target));
@@ -208,18 +210,26 @@ void check_target(const CLI::App& command, const std::string& target) {
 
 void add_export(Program& program) {
   auto flags = std::make_shared<ExportFlags>();
-  CLI::App* command =
-      program.add(CommandGroup::kModels, "export", "Make a GGUF file, or a folder for a Trainium",
-                  {"neuronmm export model --target gguf -o model-Q4_K.gguf",
-                   "neuronmm export small --target vllm-neuron -o there",
-                   "neuronmm export small --target nxdi --device trn1 -o there"});
+  CLI::App* command = program.add(CommandGroup::kModels, "export",
+                                  "Make a GGUF file, or a folder for other programs",
+                                  {"neuronmm export model --target gguf -o model-Q4_K.gguf",
+                                   "neuronmm export small --target padded -o dense",
+                                   "neuronmm export small --target vllm-neuron -o there"});
   add_export_flags(command, *flags);
   command->footer(
-      "A GGUF file holds the whole model with its tokenizer. A folder for a Trainium\n"
+      "A GGUF file holds the whole model with its tokenizer. A padded folder is dense\n"
+      "and has layers of equal sizes, as vLLM needs it. A folder for a Trainium\n"
       "links the weights; its logits were computed on this CPU, its latencies are\n"
       "simulated, and it has a script that checks it there.");
   command->parse_complete_callback([command, flags] { check_target(*command, flags->target); });
   program.set_run(command, [flags]() -> Result<int> {
+    if (flags->target == kPaddedTarget) {
+      return run_export_padded({.model = flags->model,
+                                .out = flags->out,
+                                .json = flags->json,
+                                .threads = flags->threads,
+                                .force = flags->gguf.force});
+    }
     if (flags->target != kGgufTarget) return run_export(*flags);
     return run_export_gguf({.model = flags->model,
                             .out = flags->out,

@@ -54,7 +54,7 @@ void add_gguf_flags(CLI::App* command, GgufFlags& flags) {
       ->group(kQuality);
   command->add_flag("--strict", flags.strict, "With gguf: fail if a row does not fit the type")
       ->group(kQuality);
-  command->add_flag("--force", flags.force, "With gguf: replace the file if it exists")
+  command->add_flag("--force", flags.force, "With gguf and padded: replace what exists")
       ->group(kOutput);
 }
 

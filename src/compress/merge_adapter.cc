@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/parallel.h"
+#include "compress/output/fused_sources.h"
 #include "compress/output/rank_record.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/output/transformers_code.h"
@@ -20,13 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMergedElements = int64_t{1} << 22;  // floats in memory at once, 16 MiB
+constexpr int64_t kMergedPiece = int64_t{1} << 22;  // floats in memory at once, 16 MiB
 
 // Passes the values of a float tensor to `use`, some rows at a time, rounded to `dtype`.
-Status visit_rounded(const io::Checkpoint& checkpoint, const std::string& name,
-                     const TensorView& tensor, DType dtype, const TensorSource::Use& use) {
+Status visit_merged(const io::Checkpoint& checkpoint, const std::string& name,
+                    const TensorView& tensor, DType dtype, const TensorSource::Use& use) {
   const int64_t columns = tensor.shape.back(), rows = tensor.size() / columns;
-  const int64_t step = std::max<int64_t>(1, kMergedElements / columns);
+  const int64_t step = std::max<int64_t>(1, kMergedPiece / columns);
   std::vector<float> values;
   std::vector<std::byte> bytes;
   for (int64_t first = 0; first < rows; first += step) {
@@ -45,8 +46,8 @@ Status visit_rounded(const io::Checkpoint& checkpoint, const std::string& name,
   return {};
 }
 
-std::vector<TensorSource> sources_of(const io::Checkpoint& checkpoint,
-                                     const std::optional<DType>& dtype) {
+std::vector<TensorSource> merged_sources(const io::Checkpoint& checkpoint,
+                                         const std::optional<DType>& dtype) {
   std::vector<TensorSource> sources;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     TensorSource source = {.spec = {name, tensor.dtype, tensor.shape}};
@@ -54,7 +55,7 @@ std::vector<TensorSource> sources_of(const io::Checkpoint& checkpoint,
     const bool as_it_is = tensor.foreign == nullptr && source.spec.dtype == tensor.dtype;
     source.visit = [&checkpoint, name = name, view = tensor, as_it_is,
                     to = source.spec.dtype](const TensorSource::Use& use) -> Status {
-      if (!as_it_is) return visit_rounded(checkpoint, name, view, to, use);
+      if (!as_it_is) return visit_merged(checkpoint, name, view, to, use);
       NMM_TRY(use(view));
       checkpoint.release_pages();
       return {};
@@ -64,7 +65,15 @@ std::vector<TensorSource> sources_of(const io::Checkpoint& checkpoint,
   return sources;
 }
 
-Status write_config(const io::ModelFolder& model, const fs::path& folder) {
+// Returns the tensors as the class has them that loads the folder: a published one, or ours for a
+// model with smaller MLPs.
+std::vector<TensorSource> written_sources(std::vector<TensorSource> sources,
+                                          const io::ModelConfig& config) {
+  if (config.compression) return sources;
+  return fused_sources(std::move(sources), config.architecture);
+}
+
+Status write_merged_config(const io::ModelFolder& model, const fs::path& folder) {
   const fs::path original = model.checkpoint.folder() / "config.json";
   NMM_ASSIGN(std::string text, io::config_text(model.checkpoint));
   NMM_ASSIGN(text, with_rank_record(std::move(text), model.checkpoint, model.config));
@@ -89,19 +98,17 @@ Result<MergeSummary> write_merged(const MergeRequest& request, Progress& progres
     return fail(
         "{}: its weights are rounded to few bits; merge the adapter into the original model",
         request.model.string());
-  const auto sources = sources_of(checkpoint, request.dtype);
+  const auto sources = written_sources(merged_sources(checkpoint, request.dtype), model.config);
   MergeSummary summary = {
       .class_name = std::string(io::architecture_name(model.config.architecture)),
       .parameters = checkpoint.parameters(),
-      .bytes_before = checkpoint.size_bytes(),
-      .bytes_after = 0,
-      .notes = {}};
+      .bytes_before = checkpoint.size_bytes()};
   for (const TensorSource& source : sources) summary.bytes_after += io::size_bytes(source.spec);
   NMM_ASSIGN(auto output, FolderWriter::create(request.out, if_exists, request.model,
                                                FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), summary.bytes_after));
   NMM_TRY(write_tensors(sources, model.config.architecture, output.staging(), progress));
-  NMM_TRY(write_config(model, output.staging()));
+  NMM_TRY(write_merged_config(model, output.staging()));
   NMM_ASSIGN(summary.notes, io::copy_model_files(request.model, output.staging()));
   NMM_TRY(io::check_unchanged(request.model, identity));
   if (before_output) NMM_TRY(before_output(summary));

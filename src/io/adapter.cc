@@ -15,9 +15,9 @@ namespace neuronmm::io {
 namespace {
 
 namespace fs = std::filesystem;
-using Tensors = std::map<std::string, TensorView>;
+using TensorMap = std::map<std::string, TensorView>;
 
-constexpr std::string_view kPrefix = "model.";
+constexpr std::string_view kModelName = "model.";
 constexpr const char* kHeadName = "lm_head.weight";
 
 // The adapters that were chosen, by the models' paths.
@@ -31,20 +31,20 @@ ChosenAdapters& chosen_adapters() {
 }
 
 // Returns a path that is the same however the model is named.
-fs::path key_of(const fs::path& model) {
+fs::path adapter_key_of(const fs::path& model) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(model, error);
   return error || whole.empty() ? model : whole;
 }
 
-LowRankUpdate::Values floats_of(const TensorView& tensor) {
+LowRankUpdate::Values adapter_floats(const TensorView& tensor) {
   auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(tensor.size()));
   to_floats(tensor, 0, tensor.size(), values->data());
   return values;
 }
 
-LowRankUpdate::Values transposed_floats_of(const TensorView& matrix) {
-  const LowRankUpdate::Values values = floats_of(matrix);
+LowRankUpdate::Values transposed_adapter_floats(const TensorView& matrix) {
+  const LowRankUpdate::Values values = adapter_floats(matrix);
   const auto rows = static_cast<size_t>(matrix.rows()), columns = values->size() / rows;
   auto transposed = std::make_shared<std::vector<float>>(values->size());
   for (size_t i = 0; i < rows; ++i) {
@@ -55,17 +55,17 @@ LowRankUpdate::Values transposed_floats_of(const TensorView& matrix) {
 
 // What an adapter does to one tensor of the model. The views are rows of the adapter's tensors if
 // the module is fused in the adapter and split in the model.
-struct Change {
+struct TensorChange {
   std::string module;                     // the name in the adapter, for messages
   const AdapterModule* update = nullptr;  // null if nothing is added
   TensorView left, magnitudes, bias;
   TensorView replacement;
 };
 
-class Merger {
+class AdapterMerger {
  public:
-  Merger(const fs::path& adapter, const fs::path& model, AdapterConfig config,
-         ModelConfig model_config, Tensors& tensors, MergedAdapter& merged)
+  AdapterMerger(const fs::path& adapter, const fs::path& model, AdapterConfig config,
+                ModelConfig model_config, TensorMap& tensors, MergedAdapter& merged)
       : file_((adapter / kAdapterFileName).string()),
         folder_(adapter),
         model_(model),
@@ -106,20 +106,20 @@ class Merger {
   // is a group of its own, because a fused one becomes several.
   Status collect(const std::string& gguf_architecture) {
     std::vector<NamedTensors> groups;
-    std::vector<std::pair<std::string, TensorView Change::*>> sources;
+    std::vector<std::pair<std::string, TensorView TensorChange::*>> sources;
     const auto add = [&](const std::string& module, const std::string& name,
-                         const TensorView& tensor, TensorView Change::*member) {
+                         const TensorView& tensor, TensorView TensorChange::*member) {
       if (tensor.empty()) return;
       groups.push_back({{{name, tensor}}, {}, {}});
       sources.emplace_back(module, member);
     };
     for (const auto& [name, module] : merged_.adapter.modules) {
-      add(name, name + ".weight", module.b, &Change::left);
-      add(name, name + ".weight", module.magnitudes, &Change::magnitudes);
-      add(name, name + ".bias", module.bias, &Change::bias);
+      add(name, name + ".weight", module.b, &TensorChange::left);
+      add(name, name + ".weight", module.magnitudes, &TensorChange::magnitudes);
+      add(name, name + ".bias", module.bias, &TensorChange::bias);
     }
     for (const auto& [name, tensor] : merged_.adapter.replacements)
-      add(name, name, tensor, &Change::replacement);
+      add(name, name, tensor, &TensorChange::replacement);
     NMM_TRY(use_canonical_names(model_, gguf_architecture, file_, groups));
     for (size_t i = 0; i < groups.size(); ++i)
       NMM_TRY(collect_group(groups[i], sources[i].first, sources[i].second));
@@ -128,17 +128,18 @@ class Merger {
     return {};
   }
 
-  Status collect_group(NamedTensors& group, const std::string& module, TensorView Change::*member) {
+  Status collect_group(NamedTensors& group, const std::string& module,
+                       TensorView TensorChange::*member) {
     if (group.tensors.empty()) ++left_out_;
     for (auto& bytes : group.owned) merged_.owned.push_back(std::move(bytes));
     for (const auto& [canonical, tensor] : group.tensors) {
       const auto name = name_in_model(canonical);
       if (!name) return no_match(module, canonical);
-      Change& change = changes_[*name];
+      TensorChange& change = changes_[*name];
       change.module = module;
       change.*member = tensor;
       const auto found = merged_.adapter.modules.find(module);
-      if (member == &Change::left) change.update = &found->second;
+      if (member == &TensorChange::left) change.update = &found->second;
     }
     return {};
   }
@@ -147,10 +148,10 @@ class Merger {
   // head of a tied model counts as present.
   std::optional<std::string> name_in_model(const std::string& canonical) const {
     if (tensors_.contains(canonical) || canonical == kHeadName) return canonical;
-    if (tensors_.contains(std::string(kPrefix) + canonical))
-      return std::string(kPrefix) + canonical;
-    if (!canonical.starts_with(kPrefix)) return std::nullopt;
-    const std::string without = canonical.substr(kPrefix.size());
+    if (tensors_.contains(std::string(kModelName) + canonical))
+      return std::string(kModelName) + canonical;
+    if (!canonical.starts_with(kModelName)) return std::nullopt;
+    const std::string without = canonical.substr(kModelName.size());
     return tensors_.contains(without) ? std::optional(without) : std::nullopt;
   }
 
@@ -192,7 +193,7 @@ class Merger {
     return {};
   }
 
-  Status apply(const std::string& name, const Change& change) {
+  Status apply(const std::string& name, const TensorChange& change) {
     TensorView& tensor = tensors_.at(name);
     if (!is_float(tensor.dtype))
       return fail(
@@ -226,13 +227,13 @@ class Merger {
     return tensor.foreign != nullptr && tensor.foreign->name() != "F16";
   }
 
-  static Shape shape_of(const Change& change) {
+  static Shape shape_of(const TensorChange& change) {
     const AdapterModule& module = *change.update;
     if (module.of_table) return {module.a.columns(), module.b.rows()};
     return {change.left.rows(), module.a.columns()};
   }
 
-  Status check_shape(const std::string& name, const Change& change, const Shape& found,
+  Status check_shape(const std::string& name, const TensorChange& change, const Shape& found,
                      const Shape& expected) const {
     if (found == expected) return {};
     const bool of_table = name == kHeadName || name == table_name();
@@ -248,31 +249,32 @@ class Merger {
   LowRankUpdate::Values right_of(const AdapterModule& module) {
     LowRankUpdate::Values& right = rights_[&module];
     if (right == nullptr)
-      right = module.of_table ? transposed_floats_of(module.b) : floats_of(module.a);
+      right = module.of_table ? transposed_adapter_floats(module.b) : adapter_floats(module.a);
     return right;
   }
 
-  LowRankUpdate update_of(const Change& change) {
+  LowRankUpdate update_of(const TensorChange& change) {
     const AdapterModule& module = *change.update;
-    return {.rank = module.rank(),
-            .left = module.of_table ? transposed_floats_of(module.a) : floats_of(change.left),
-            .right = right_of(module),
-            .scale = static_cast<float>(config_.scale_of(change.module)),
-            .magnitudes = change.magnitudes.empty() ? nullptr : floats_of(change.magnitudes)};
+    return {
+        .rank = module.rank(),
+        .left = module.of_table ? transposed_adapter_floats(module.a) : adapter_floats(change.left),
+        .right = right_of(module),
+        .scale = static_cast<float>(config_.scale_of(change.module)),
+        .magnitudes = change.magnitudes.empty() ? nullptr : adapter_floats(change.magnitudes)};
   }
 
   // Vectors are small, so their rounded values are kept. Matrices are rounded when they are read.
   TensorView replaced(const TensorView& replacement, DType dtype) {
     if (replacement.dtype == dtype) return replacement;
-    if (replacement.shape.size() == 1) return vector_of(*floats_of(replacement), dtype);
+    if (replacement.shape.size() == 1) return vector_of(*adapter_floats(replacement), dtype);
     merged_.tensors.push_back(
         std::make_unique<const MergedTensor>(replacement, LowRankUpdate(), dtype));
     return merged_.tensors.back()->view();
   }
 
-  TensorView with_bias(const TensorView& tensor, const Change& change, DType dtype) {
-    std::vector<float> values = *floats_of(tensor);
-    const LowRankUpdate::Values added = floats_of(change.bias);
+  TensorView with_bias(const TensorView& tensor, const TensorChange& change, DType dtype) {
+    std::vector<float> values = *adapter_floats(tensor);
+    const LowRankUpdate::Values added = adapter_floats(change.bias);
     const auto scale = static_cast<float>(config_.scale_of(change.module));
     for (size_t i = 0; i < values.size(); ++i) values[i] += scale * (*added)[i];
     return vector_of(values, dtype);
@@ -307,9 +309,9 @@ class Merger {
   const fs::path& model_;
   const AdapterConfig config_;
   const ModelConfig model_config_;
-  Tensors& tensors_;
+  TensorMap& tensors_;
   MergedAdapter& merged_;
-  std::map<std::string, Change> changes_;
+  std::map<std::string, TensorChange> changes_;
   std::map<const AdapterModule*, LowRankUpdate::Values> rights_;
   int64_t left_out_ = 0, coded_ = 0, bytes_before_ = 0, bytes_after_ = 0;
 };
@@ -319,27 +321,28 @@ class Merger {
 void use_adapter(const fs::path& model, const fs::path& adapter) {
   ChosenAdapters& chosen = chosen_adapters();
   const std::scoped_lock lock(chosen.mutex);
-  chosen.adapters[key_of(model)] = adapter;
+  chosen.adapters[adapter_key_of(model)] = adapter;
 }
 
 std::optional<fs::path> adapter_of(const fs::path& model) {
   ChosenAdapters& chosen = chosen_adapters();
   const std::scoped_lock lock(chosen.mutex);
   if (chosen.adapters.empty()) return std::nullopt;
-  const auto found = chosen.adapters.find(key_of(model));
+  const auto found = chosen.adapters.find(adapter_key_of(model));
   return found == chosen.adapters.end() ? std::nullopt : std::optional(found->second);
 }
 
 Result<std::shared_ptr<const MergedAdapter>> merge_adapter(const fs::path& adapter,
                                                            const fs::path& model,
                                                            const std::string& gguf_architecture,
-                                                           Tensors& tensors) {
+                                                           TensorMap& tensors) {
   NMM_ASSIGN(AdapterConfig config, AdapterConfig::load(adapter));
   auto merged = std::make_shared<MergedAdapter>();
   NMM_ASSIGN(merged->adapter, AdapterFile::open(adapter));
   NMM_ASSIGN(ModelConfig model_config, ModelConfig::load(model / "config.json"));
-  NMM_TRY(Merger(adapter, model, std::move(config), std::move(model_config), tensors, *merged)
-              .run(gguf_architecture));
+  NMM_TRY(
+      AdapterMerger(adapter, model, std::move(config), std::move(model_config), tensors, *merged)
+          .run(gguf_architecture));
   return std::shared_ptr<const MergedAdapter>(std::move(merged));
 }
 

@@ -20,7 +20,7 @@ constexpr int64_t kMaxRank = int64_t{1} << 20;
 
 // Keys of settings that only matter in training, or that the names of the tensors tell, too.
 // fan_in_fan_out stands for transposed weights, which no family here has: PEFT ignores it for them.
-constexpr std::string_view kHarmlessSettings[] = {
+constexpr std::string_view kTrainingKeys[] = {
     "auto_mapping", "revision", "task_type", "inference_mode", "peft_version", "lora_dropout",
     "fan_in_fan_out", "bias", "target_modules", "exclude_modules", "modules_to_save",
     "layers_to_transform", "layers_pattern", "megatron_config", "megatron_core", "loftq_config",
@@ -49,12 +49,12 @@ constexpr RefusedSetting kRefusedSettings[] = {
 // then belongs to the changed model, which only PEFT can make again.
 constexpr std::string_view kChangesBase[] = {"pissa", "olora", "corda", "lora_ga", "loftq"};
 
-bool is_off(const json& value) {
+bool is_off_setting(const json& value) {
   return value.is_null() || value == json(false) ||
          ((value.is_array() || value.is_object() || value.is_string()) && value.empty());
 }
 
-Status check_type(const JsonFields& fields) {
+Status check_peft_type(const JsonFields& fields) {
   NMM_ASSIGN(const auto type, fields.string("peft_type"));
   if (!type)
     return fail("{}: \"peft_type\" is missing: expected a LoRA adapter as PEFT writes it",
@@ -79,20 +79,20 @@ Status check_initialization(const JsonFields& fields) {
       fields.source(), name);
 }
 
-Status check_keys(const JsonFields& fields, const json& document) {
+Status check_adapter_keys(const JsonFields& fields, const json& document) {
   constexpr std::string_view kRead[] = {"peft_type",         "r",
                                         "lora_alpha",        "use_rslora",
                                         "use_dora",          "base_model_name_or_path",
                                         "rank_pattern",      "alpha_pattern",
                                         "init_lora_weights", "ensure_weight_tying"};
   for (const auto& [key, value] : document.items()) {
-    if (is_off(value)) continue;
+    if (is_off_setting(value)) continue;
     const auto refused = std::ranges::find(kRefusedSettings, key, &RefusedSetting::key);
     if (refused != std::end(kRefusedSettings))
       return fail("{}: {:?}: {} cannot be merged here; merge the adapter in Python if PEFT can",
                   fields.source(), key, refused->meaning);
     const bool known = std::ranges::find(kRead, key) != std::end(kRead) ||
-                       std::ranges::find(kHarmlessSettings, key) != std::end(kHarmlessSettings);
+                       std::ranges::find(kTrainingKeys, key) != std::end(kTrainingKeys);
     if (!known)
       return fail(
           "{}: {:?} is not known, found {}; if it does not change what the adapter computes, "
@@ -104,7 +104,7 @@ Status check_keys(const JsonFields& fields, const json& document) {
 
 // Returns whether PEFT, which takes keys of patterns as regular expressions, reads this one as
 // plain text. A dot stands for itself.
-bool is_plain(std::string_view key) {
+bool is_plain_module(std::string_view key) {
   return !key.empty() && std::ranges::all_of(key, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '-';
@@ -112,8 +112,9 @@ bool is_plain(std::string_view key) {
 }
 
 // Keys in the order of the file decide, so it is parsed once more by a parser that keeps it.
-Result<AdapterConfig::Pattern> read_pattern(const nlohmann::ordered_json& document,
-                                            const std::string& key, const std::string& source) {
+Result<AdapterConfig::Pattern> read_module_pattern(const nlohmann::ordered_json& document,
+                                                   const std::string& key,
+                                                   const std::string& source) {
   AdapterConfig::Pattern pattern;
   const auto found = document.find(key);
   if (found == document.end() || found->is_null()) return pattern;
@@ -123,7 +124,7 @@ Result<AdapterConfig::Pattern> read_pattern(const nlohmann::ordered_json& docume
     const bool whole = plain.starts_with('^');
     if (whole) plain.remove_prefix(1);
     if (plain.ends_with('$')) plain.remove_suffix(1);
-    if (!is_plain(plain))
+    if (!is_plain_module(plain))
       return fail("{}: {:?}: {:?} is a regular expression; expected names of modules", source, key,
                   module);
     const double number = value.is_number() ? value.get<double>() : std::nan("");
@@ -135,16 +136,16 @@ Result<AdapterConfig::Pattern> read_pattern(const nlohmann::ordered_json& docume
   return pattern;
 }
 
-bool matches(std::string_view pattern, std::string_view module) {
+bool names_module(std::string_view pattern, std::string_view module) {
   if (pattern.starts_with('^')) return module == pattern.substr(1);
   if (!module.ends_with(pattern)) return false;
   const size_t before = module.size() - pattern.size();
   return before == 0 || module[before - 1] == '.';
 }
 
-double value_of(const AdapterConfig::Pattern& pattern, std::string_view module, double otherwise) {
+double value_in(const AdapterConfig::Pattern& pattern, std::string_view module, double otherwise) {
   const auto found = std::ranges::find_if(
-      pattern, [&](const auto& entry) { return matches(entry.first, module); });
+      pattern, [&](const auto& entry) { return names_module(entry.first, module); });
   return found == pattern.end() ? otherwise : found->second;
 }
 
@@ -173,21 +174,21 @@ Error no_adapter(const fs::path& folder) {
 }  // namespace
 
 double AdapterConfig::rank_of(std::string_view module) const {
-  return value_of(rank_pattern, module, rank);
+  return value_in(rank_pattern, module, rank);
 }
 
 double AdapterConfig::scale_of(std::string_view module) const {
   const double of_rank = rank_of(module);
-  return value_of(alpha_pattern, module, alpha) / (rank_stabilized ? std::sqrt(of_rank) : of_rank);
+  return value_in(alpha_pattern, module, alpha) / (rank_stabilized ? std::sqrt(of_rank) : of_rank);
 }
 
 Result<AdapterConfig> AdapterConfig::parse(std::string_view text, const std::string& source) {
   const std::string strict = strict_json(text);
   NMM_ASSIGN(const json document, parse_json_object(strict, source));
   const JsonFields fields(document, source);
-  NMM_TRY(check_type(fields));
+  NMM_TRY(check_peft_type(fields));
   NMM_TRY(check_initialization(fields));
-  NMM_TRY(check_keys(fields, document));
+  NMM_TRY(check_adapter_keys(fields, document));
   AdapterConfig config;
   NMM_ASSIGN(config.rank, fields.number_in("r", 1, kMaxRank, config.rank));
   NMM_ASSIGN(config.alpha, fields.number_in("lora_alpha", -kMaxRank, kMaxRank, config.alpha));
@@ -200,8 +201,8 @@ Result<AdapterConfig> AdapterConfig::parse(std::string_view text, const std::str
   config.tied_tables = tied.value_or(false);
   config.base = base.value_or("");
   const auto ordered = nlohmann::ordered_json::parse(strict);
-  NMM_ASSIGN(config.rank_pattern, read_pattern(ordered, "rank_pattern", source));
-  NMM_ASSIGN(config.alpha_pattern, read_pattern(ordered, "alpha_pattern", source));
+  NMM_ASSIGN(config.rank_pattern, read_module_pattern(ordered, "rank_pattern", source));
+  NMM_ASSIGN(config.alpha_pattern, read_module_pattern(ordered, "alpha_pattern", source));
   for (const auto& [module, rank] : config.rank_pattern) {
     if (rank < 1)
       return fail("{}: \"rank_pattern\": {:?}: expected a rank of at least 1, found {}", source,

@@ -10,23 +10,23 @@ namespace {
 namespace fs = std::filesystem;
 
 // The parts that a module's tensors may be, with the text between the module and its ending.
-struct Part {
+struct AdapterPart {
   std::string_view marker;
   TensorView AdapterModule::*member;
   std::string_view ending;
   bool of_table = false;
 };
-constexpr std::array kParts = {
-    Part{".lora_A", &AdapterModule::a, ".weight"},
-    Part{".lora_B", &AdapterModule::b, ".weight"},
-    Part{".lora_B", &AdapterModule::bias, ".bias"},
-    Part{".lora_magnitude_vector", &AdapterModule::magnitudes, ""},
-    Part{".lora_magnitude_vector", &AdapterModule::magnitudes, ".weight"},
-    Part{".lora_embedding_A", &AdapterModule::a, "", true},
-    Part{".lora_embedding_B", &AdapterModule::b, "", true}};
+constexpr std::array kAdapterParts = {
+    AdapterPart{".lora_A", &AdapterModule::a, ".weight"},
+    AdapterPart{".lora_B", &AdapterModule::b, ".weight"},
+    AdapterPart{".lora_B", &AdapterModule::bias, ".bias"},
+    AdapterPart{".lora_magnitude_vector", &AdapterModule::magnitudes, ""},
+    AdapterPart{".lora_magnitude_vector", &AdapterModule::magnitudes, ".weight"},
+    AdapterPart{".lora_embedding_A", &AdapterModule::a, "", true},
+    AdapterPart{".lora_embedding_B", &AdapterModule::b, "", true}};
 
 // Returns the name of the module if `name` is one of its tensors, or an empty name.
-std::string_view module_of(std::string_view name, const Part& part) {
+std::string_view module_of_part(std::string_view name, const AdapterPart& part) {
   if (!name.ends_with(part.ending)) return {};
   name.remove_suffix(part.ending.size());
   constexpr std::string_view kDefault = ".default";
@@ -35,15 +35,15 @@ std::string_view module_of(std::string_view name, const Part& part) {
   return name.substr(0, name.size() - part.marker.size());
 }
 
-std::string without(std::string name, std::string_view part) {
+std::string without_part(std::string name, std::string_view part) {
   if (const size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size());
   return name;
 }
 
 // Sorts the tensors of one file.
-class Reader {
+class AdapterReader {
  public:
-  Reader(std::string source, AdapterFile& adapter)
+  AdapterReader(std::string source, AdapterFile& adapter)
       : source_(std::move(source)), adapter_(adapter) {}
 
   Status run() {
@@ -56,14 +56,14 @@ class Reader {
 
  private:
   Status add(const std::string& stored, const TensorView& tensor) {
-    constexpr std::string_view kPeft = "base_model.model.";
+    constexpr std::string_view kPrefix = "base_model.model.";
     if (!is_float(tensor.dtype))
       return fail("{}: tensor {:?}: expected a float dtype (BF16, F16, F32, F64), found {}",
                   source_, stored, dtype_name(tensor.dtype));
     std::string_view name = stored;
-    if (name.starts_with(kPeft)) name.remove_prefix(kPeft.size());
-    for (const Part& part : kParts) {
-      const std::string_view module = module_of(name, part);
+    if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+    for (const AdapterPart& part : kAdapterParts) {
+      const std::string_view module = module_of_part(name, part);
       if (!module.empty()) return add_part(std::string(module), part, tensor, stored);
     }
     const bool plain = name.ends_with(".weight") || name.ends_with(".bias");
@@ -73,12 +73,12 @@ class Reader {
     std::string replaced(name);
     for (const std::string_view part :
          {".base_layer", ".modules_to_save.default", ".modules_to_save"})
-      replaced = without(std::move(replaced), part);
+      replaced = without_part(std::move(replaced), part);
     if (adapter_.replacements.emplace(replaced, tensor).second) return {};
     return fail("{}: tensors {:?} and another one are both {:?}", source_, stored, replaced);
   }
 
-  Status add_part(const std::string& name, const Part& part, const TensorView& tensor,
+  Status add_part(const std::string& name, const AdapterPart& part, const TensorView& tensor,
                   const std::string& stored) {
     AdapterModule& module = adapter_.modules[name];
     TensorView& member = module.*part.member;
@@ -138,7 +138,7 @@ Result<AdapterFile> AdapterFile::open(const fs::path& folder) {
         folder.string());
   AdapterFile adapter;
   NMM_ASSIGN(adapter.file, SafetensorsFile::open(path));
-  NMM_TRY(Reader(path.string(), adapter).run());
+  NMM_TRY(AdapterReader(path.string(), adapter).run());
   return adapter;
 }
 

@@ -226,39 +226,43 @@ std::string stored_name(Architecture architecture, std::string_view canonical) {
   return std::string(canonical);
 }
 
+std::optional<FusedModule> fused_module(Architecture architecture, std::string_view canonical) {
+  const NameParts parts = parts_of(canonical);
+  for (const SlicedModule& sliced : family_of(architecture).names.sliced) {
+    const auto found = std::ranges::find(sliced.parts, parts.module);
+    if (parts.module.empty() || found == sliced.parts.end()) continue;
+    return FusedModule{fmt::format("{}{}{}", parts.layer, sliced.own, parts.ending),
+                       found - sliced.parts.begin(), sliced.parts[2].empty() ? 2 : 3};
+  }
+  return std::nullopt;
+}
+
 namespace {
 
-// Returns how many of the next tensors are the parts of `sliced`: all of them, or 0.
-int64_t parts_that_follow(const SlicedModule& sliced, std::span<const TensorSpec> next) {
-  const NameParts first = parts_of(next.front().name);
-  int64_t count = 0;
-  for (const std::string_view part : sliced.parts) {
-    if (part.empty()) break;
-    if (count >= std::ssize(next)) return 0;
-    const NameParts parts = parts_of(next[static_cast<size_t>(count)].name);
-    if (parts.module != part || parts.layer != first.layer || parts.ending != first.ending)
-      return 0;
-    ++count;
+// Returns whether the next tensors are all the parts of one fused matrix.
+bool are_parts(Architecture architecture, const FusedModule& fused,
+               std::span<const TensorSpec> next) {
+  if (fused.part != 0 || std::ssize(next) < fused.parts) return false;
+  for (int64_t i = 0; i < fused.parts; ++i) {
+    const auto part = fused_module(architecture, next[static_cast<size_t>(i)].name);
+    if (!part || part->name != fused.name || part->part != i) return false;
   }
-  return count;
+  return true;
 }
 
 }  // namespace
 
 std::vector<StoredTensor> stored_tensors(Architecture architecture,
                                          std::span<const TensorSpec> canonical) {
-  const ModuleNames& names = family_of(architecture).names;
   std::vector<StoredTensor> result;
   while (!canonical.empty()) {
     StoredTensor stored{canonical.front()};
-    stored.spec.name = stored_name(architecture, canonical.front().name);
-    for (const SlicedModule& sliced : names.sliced) {
-      const int64_t parts = parts_that_follow(sliced, canonical);
-      if (parts == 0) continue;
-      const NameParts first = parts_of(canonical.front().name);
-      stored.parts = parts;
-      stored.spec.name = fmt::format("{}{}{}", first.layer, sliced.own, first.ending);
-      for (const TensorSpec& part : canonical.subspan(1, static_cast<size_t>(parts - 1)))
+    const auto fused = fused_module(architecture, stored.spec.name);
+    stored.spec.name = stored_name(architecture, stored.spec.name);
+    if (fused && are_parts(architecture, *fused, canonical)) {
+      stored.spec.name = fused->name;
+      stored.parts = fused->parts;
+      for (const TensorSpec& part : canonical.subspan(1, static_cast<size_t>(fused->parts - 1)))
         stored.spec.shape.front() += part.shape.front();
     }
     canonical = canonical.subspan(static_cast<size_t>(stored.parts));

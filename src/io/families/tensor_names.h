@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,15 @@ Status use_canonical_names(const std::filesystem::path& folder, std::string_view
 // Returns the name that a folder of this architecture has for a tensor: its own name, except that
 // matrices stay split. Folders whose weights are compressed or rounded have these names.
 std::string stored_name(Architecture architecture, std::string_view canonical);
+
+// A tensor of a module whose rows are stored inside those of another one.
+struct FusedModule {
+  std::string name;             // of the whole tensor
+  int64_t part = 0, parts = 0;  // which of its parts the tensor is, and how many it has
+};
+// Returns the tensor that holds this one in folders of the published class, or nothing if it is
+// stored by itself.
+std::optional<FusedModule> fused_module(Architecture architecture, std::string_view canonical);
 
 // A tensor of a folder whose weights are plain floats. Its data are those of `parts` canonical
 // tensors, one after the other.

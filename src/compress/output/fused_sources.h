@@ -1,0 +1,19 @@
+#pragma once
+// Joins the matrices that a published class keeps as one, such as q, k and v of Phi-3. Folders that
+// our own classes load have them split (io/families/tensor_names.h); folders for the published
+// classes need them as the family has them.
+
+#include <vector>
+
+#include "compress/output/tensor_writer.h"
+#include "io/model_config.h"
+
+namespace neuronmm::compress {
+
+// Replaces the tensors of every matrix that is fused in folders of the architecture by one. The
+// tensors have canonical names and are not rounded to few bits. Parts of several dtypes, which no
+// fused matrix has, stay apart.
+std::vector<TensorSource> fused_sources(std::vector<TensorSource> sources,
+                                        io::Architecture architecture);
+
+}  // namespace neuronmm::compress
