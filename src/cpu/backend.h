@@ -21,7 +21,8 @@ struct Kernels;
 // How keys and values are kept: as bf16, or fp32 for fp32 models, or as bytes.
 enum class KeysAndValues { kAuto, kInt8 };
 // How weights in foreign formats, such as the blocks of a GGUF file, are packed: in the nearest
-// format of ours (ForeignFormat::packed_format), or as fp32, which has exactly their values.
+// format of ours (ForeignFormat::packed_format), or with exactly their values: as codes
+// (base/coded_values.h) if they have such, and as fp32 otherwise.
 enum class ForeignWeights { kNearest, kExact };
 
 std::unique_ptr<ops::Backend> make_backend();  // with best_kernels()
