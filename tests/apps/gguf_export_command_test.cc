@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kFlags = " 'Once upon a time' --max-new-tokens 24";
+const std::string kGgufFlags = " 'Once upon a time' --max-new-tokens 24";
 
 class GgufExportCommand : public ProgramTest {
  protected:
@@ -20,7 +20,7 @@ class GgufExportCommand : public ProgramTest {
   }
   std::string file() const { return path("m.gguf"); }
   static std::string text_of(const std::string& model) {
-    const Outcome outcome = neuronmm("generate " + model + kFlags, "", "/dev/null");
+    const Outcome outcome = neuronmm("generate " + model + kGgufFlags, "", "/dev/null");
     EXPECT_EQ(outcome.exit_code, 0) << model;
     return outcome.output;
   }
