@@ -16,7 +16,7 @@ using Type = CodedNumbers::Type;
 constexpr int64_t kPanelColumns = 32;
 constexpr uint8_t kTableOffset = 128;
 
-// Which types hold all of some numbers exactly. NaN is in none of them but fp32.
+// The types that hold all of some numbers exactly. NaN is in none of them but fp32.
 struct ExactTypes {
   bool constant = true, bytes = true, fp16 = true, bf16 = true;
   float first = 0;

@@ -228,8 +228,9 @@ struct FastFields {
   BitVector word_;
 };
 
-// Where values go: as rows k of fp32, or as words of two bf16. `pair` counts pairs of rows k. The
-// vectors `low` and `high` hold the values of kLanes columns, in the order of the words.
+// The place where values go: as rows k of fp32, or as words of two bf16. `pair` counts pairs of
+// rows k. The vectors `low` and `high` hold the values of kLanes columns, in the order of the
+// words.
 struct ToFloats {
   static constexpr bool kExact = true;
   float* to;

@@ -14,7 +14,7 @@
 
 namespace neuronmm::gguf {
 
-// Where a matrix lies in a file. See BlockFormat for `head_rows`.
+// The place of a matrix in a file. See BlockFormat for `head_rows`.
 struct BlockMatrix {
   const io::GgufTypeInfo* type;
   const std::byte* data;

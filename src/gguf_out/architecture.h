@@ -13,11 +13,11 @@
 namespace neuronmm::gguf_out {
 
 struct ArchitectureOut {
-  // What the family says about the architecture. The names of tensors are in it.
+  // The family's description of the architecture. The names of tensors are in it.
   const io::GgufFamily* gguf = nullptr;
   // The neurons of each layer in the file. Layers may get neurons of zeros.
   std::vector<int64_t> neurons = {};
-  // What a person should know: neurons of zeros, factors that were multiplied out, windows.
+  // Remarks for the user: neurons of zeros, factors that were multiplied out, windows.
   std::vector<std::string> notes = {};
 
   // Returns whether the file's layers have different sizes.

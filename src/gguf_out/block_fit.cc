@@ -44,7 +44,7 @@ float nearest_level(const BlockShape& shape, float target) {
   return (clamped + kRoundingBias) - kRoundingBias;
 }
 
-// What least squares needs of a group with given levels l: weighted sums of 1, l, l², x, x·l and
+// The sums that least squares needs of a group with given levels l: weighted sums of 1, l, l², x, x·l and
 // x².
 struct Sums {
   double one = 0, level = 0, level2 = 0, value = 0, both = 0, value2 = 0;

@@ -19,7 +19,7 @@ namespace neuronmm::gguf_out {
 // The most weights and the most groups of a block.
 constexpr int kMostWeights = 256, kMostGroups = 16;
 
-// What the numbers of a type may be.
+// The ranges of the numbers of a type.
 struct BlockShape {
   int weights;  // of a block
   int group;    // the number of weights that share a step and an offset

@@ -46,7 +46,7 @@ struct GgufSummary {
   int64_t bytes = 0;
   // The number of tensors by the name of their type.
   std::map<std::string, int64_t> types = {};
-  // What a person should know.
+  // Remarks for the user.
   std::vector<std::string> notes = {};
 };
 

@@ -21,7 +21,7 @@ namespace neuronmm::gguf_out {
 // whole blocks.
 using RoundedRows = std::function<std::optional<std::span<const std::byte>>(const std::string&)>;
 
-// What was found while writing.
+// The findings of the writer.
 struct WrittenTensors {
   // Blocks of 8 bits whose scale F16 cannot hold, so that they were rounded anew.
   int64_t inexact_blocks = 0;

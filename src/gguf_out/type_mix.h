@@ -1,5 +1,5 @@
 #pragma once
-// Which type each tensor gets. The mixes are those of llama-quantize (llama.cpp,
+// Chooses the type of each tensor. The mixes are those of llama-quantize (llama.cpp,
 // src/llama-quant.cpp), so that a file has as many bytes as one of the same name from there.
 
 #include <cstdint>

@@ -209,7 +209,7 @@ class SpecialTokens {
       pairs.u32(fmt::format("tokenizer.ggml.{}_token_id", name), *id);
   }
 
-  // What the post-processor puts around a text: at most a begin and an end token.
+  // The tokens that the post-processor puts around a text: at most a begin and an end token.
   Status write_added(Pairs& pairs) const {
     const std::vector<TokenId>&prefix = files_.definition.prefix,
           &suffix = files_.definition.suffix;

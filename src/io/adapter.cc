@@ -53,7 +53,7 @@ LowRankUpdate::Values transposed_adapter_floats(const TensorView& matrix) {
   return transposed;
 }
 
-// What an adapter does to one tensor of the model. The views are rows of the adapter's tensors if
+// The change of an adapter to one tensor of the model. The views are rows of the adapter's tensors if
 // the module is fused in the adapter and split in the model.
 struct TensorChange {
   std::string module;                     // the name in the adapter, for messages

@@ -188,7 +188,7 @@ void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
   const std::string table =
       checkpoint.has("embed_tokens.weight") ? "embed_tokens.weight" : "model.embed_tokens.weight";
   if (!is_table(checkpoint, table, config) || !is_table(checkpoint, kHead, config)) return;
-  // What an adapter has changed is no copy, and its bytes are not in memory.
+  // A tensor that an adapter has changed is no copy, and its bytes are not in memory.
   if (checkpoint.adapted(table) || checkpoint.adapted(kHead)) return;
   const TensorView &a = checkpoint.tensors().at(table), &b = checkpoint.tensors().at(kHead);
   const TableRows first = rows_of(table, a), second = rows_of(kHead, b);

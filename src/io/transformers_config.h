@@ -21,7 +21,7 @@ inline constexpr const char* kMlpModule = "neuronmm_mlp";
 // Reads the architecture from "architectures" or, if that is missing, from "model_type". Both kinds
 // of names are accepted.
 Result<Architecture> read_architecture(const JsonFields& fields);
-// The same for the text of a config.json.
+// Reads it from the text of a config.json.
 Result<Architecture> read_architecture(std::string_view text, const std::string& source);
 
 // Returns the object itself, or for a family that has the mathematics of another one (the language

@@ -42,7 +42,7 @@ Written written(const std::string& name, const Shape& shape, DType dtype = DType
     state = state * 6364136223846793005u + 1442695040888963407u;
     tensor.values.push_back(static_cast<float>(static_cast<double>(state >> 40) / (1 << 23) - 1.0));
   }
-  // What the file holds is what is expected later.
+  // The file holds what is expected later.
   append_rounded(dtype, tensor.values.data(), size, bytes);
   to_floats({dtype, shape, bytes.data()}, 0, size, tensor.values.data());
   return tensor;

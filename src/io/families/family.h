@@ -103,10 +103,10 @@ struct GgufFamily {
   // The inverse of `numbers` and `complete`. What it cannot express is found by reading the file
   // again (gguf_out/file_check.h), so it need not fail.
   void (*write)(const ModelConfig& config, GgufKeys& keys) = nullptr;
-  // What llama.cpp loads (src/models of its source, state 0c1e57098): biases of the attention's
+  // The parts that llama.cpp loads (src/models of its source, state 0c1e57098): biases of the attention's
   // output and of the MLP, and divisors of RoPE frequencies (rope_freqs.weight).
   bool loads_output_biases = false, loads_rope_divisors = false;
-  // Where llama.cpp finds the LM head: in output.weight or else in the table, always in the table,
+  // The place where llama.cpp finds the LM head: in output.weight or else in the table, always in the table,
   // or always in output.weight.
   enum class Head { kEither, kTable, kOwn };
   Head head = Head::kEither;
