@@ -443,7 +443,7 @@ TEST(AdapterConfig, RefusesByNameWhatItDoesNotKnow) {
     document.update(changes);
     return AdapterConfig::parse(document.dump(), "adapter_config.json");
   };
-  EXPECT_TRUE(parse({}).ok());
+  EXPECT_TRUE(parse(JsonValue::object()).ok());
   // Settings that are off, and settings of training.
   EXPECT_TRUE(parse({{"use_qalora", false},
                      {"arrow_config", nullptr},

@@ -129,8 +129,8 @@ TEST_F(MistakenFiles, AnAdapterIsRefusedWithAdvice) {
                    alone = folder_with(name, {name});
     put_config(beside);
     put(beside / kWeights, whole);
-    EXPECT_TRUE(fails_with(open_model(beside), {"a LoRA adapter", name, "beside weights",
-                                                "--adapter DIR -o NEW"}));
+    EXPECT_TRUE(fails_with(open_model(beside),
+                           {"a LoRA adapter", name, "beside weights", "--adapter DIR -o NEW"}));
     EXPECT_TRUE(fails_with(Checkpoint::open(beside), {"a LoRA adapter"}));
     EXPECT_TRUE(fails_with(open_model(alone), {"a LoRA adapter", name, "no model", "--adapter"}));
   }
