@@ -16,10 +16,10 @@
 // CMakeLists.txt names each target's function after the target.
 extern "C" {
 using FuzzFunction = int(const uint8_t*, size_t);
-FuzzFunction fuzz_chat_request, fuzz_chat_template, fuzz_config, fuzz_foreign_weights, fuzz_gbnf,
-    fuzz_generation_config, fuzz_gguf, fuzz_grammar, fuzz_http, fuzz_json_schema, fuzz_kernel_trace,
-    fuzz_safetensors, fuzz_task_item, fuzz_tokenizer, fuzz_tool_calls, fuzz_training_records,
-    fuzz_tuner_cache;
+FuzzFunction fuzz_adapter_config, fuzz_chat_request, fuzz_chat_template, fuzz_config,
+    fuzz_foreign_weights, fuzz_gbnf, fuzz_generation_config, fuzz_gguf, fuzz_grammar, fuzz_http,
+    fuzz_json_schema, fuzz_kernel_trace, fuzz_safetensors, fuzz_task_item, fuzz_tokenizer,
+    fuzz_tool_calls, fuzz_training_records, fuzz_tuner_cache;
 }
 
 namespace neuronmm {
@@ -31,7 +31,8 @@ struct FuzzTarget {
   std::string name;
   FuzzFunction* run;
 };
-const std::vector<FuzzTarget> kTargets = {{"chat_request", fuzz_chat_request},
+const std::vector<FuzzTarget> kTargets = {{"adapter_config", fuzz_adapter_config},
+                                          {"chat_request", fuzz_chat_request},
                                           {"chat_template", fuzz_chat_template},
                                           {"config", fuzz_config},
                                           {"foreign_weights", fuzz_foreign_weights},

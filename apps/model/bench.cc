@@ -9,8 +9,8 @@
 
 #include "base/interrupt.h"
 #include "commands.h"
-#include "flags.h"
 #include "eval/latency_report.h"
+#include "flags.h"
 #include "io/gguf.h"
 #include "io/model_name.h"
 #include "io/shards.h"

@@ -7,9 +7,9 @@
 
 #include "base/interrupt.h"
 #include "commands.h"
-#include "flags.h"
 #include "eval/evaluation_json.h"
 #include "eval/trade_off.h"
+#include "flags.h"
 #include "io/folder_writer.h"
 #include "message.h"
 #include "model/evaluation_flags.h"

@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "flags.h"
 #include "eval/paired_perplexity.h"
 #include "eval/perplexity_json.h"
+#include "flags.h"
 #include "io/checksum.h"
 #include "io/compression_record.h"
 #include "io/model_config.h"

@@ -256,12 +256,13 @@ Status refuse_adapter(const fs::path& folder) {
   const std::vector<std::string> names = names_in(folder);
   const auto adapter = adapter_file(names);
   if (!adapter) return {};
+  const bool beside = holds_model(folder);
   return fail(
-      "{}: holds a LoRA adapter{} ({}), which is not applied here; merge it in Python: "
-      "PeftModel.from_pretrained(BASE, DIR).merge_and_unload().save_pretrained(NEW), and use "
-      "NEW{}",
+      "{}: holds a LoRA adapter{} ({}){}; name {} as the model, and the adapter's folder with "
+      "--adapter, or merge both with `neuronmm import MODEL --adapter DIR -o NEW`",
       folder.string(), base_of_adapter(folder), *adapter,
-      holds_model(folder) ? "; or remove the adapter's files to use the weights without it" : "");
+      beside ? " beside weights, which may have it merged already or not" : " and no model",
+      beside ? "a folder of the weights alone" : "its base");
 }
 
 }  // namespace neuronmm::io

@@ -34,8 +34,8 @@ std::string describe_mistaken_folder(const std::filesystem::path& folder);
 // Fails if `file` is missing and describe_mistaken_folder() knows what its folder holds instead.
 Status refuse_missing(const std::filesystem::path& file);
 
-// Fails if the folder has a LoRA adapter, alone or beside weights. Nothing here applies it, and
-// without it the weights are another model.
+// Fails if the folder has a LoRA adapter, alone or beside weights. An adapter is only merged if it
+// is named (adapter.h), and without it the weights are another model.
 Status refuse_adapter(const std::filesystem::path& folder);
 
 }  // namespace neuronmm::io

@@ -152,8 +152,8 @@ Status refuse_biases(const Checkpoint& checkpoint) {
 // Recognizes weights of other programs whose config.json does not tell.
 Status refuse_other_weights(const Checkpoint& checkpoint) {
   constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
-      {".lora_A.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
-      {".lora_A.default.weight", "a LoRA adapter; merge it first (PEFT: merge_and_unload())"},
+      {".lora_A.weight", "a LoRA adapter; name its folder with --adapter"},
+      {".lora_A.default.weight", "a LoRA adapter; name its folder with --adapter"},
       {".qweight",
        "weights of GPTQ or AWQ, but no quantization_config in config.json; download the folder "
        "again, or use the original model with float weights"},

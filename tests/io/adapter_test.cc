@@ -21,7 +21,7 @@ namespace neuronmm::io {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using JsonValue = nlohmann::json;
 
 constexpr int64_t kHidden = 8, kInner = 12, kVocabulary = 10;
 
@@ -110,7 +110,7 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
     ASSERT_NEAR(found[i], expected[i], relative * std::max(1.0, std::abs(expected[i]))) << i;
 }
 
-json llama_config() {
+JsonValue llama_config() {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"hidden_size", kHidden},
@@ -177,7 +177,7 @@ class Adapter : public testing::Test {
   }
 
   TemporaryFolder root_;
-  json config_, settings_;
+  JsonValue config_, settings_;
   std::vector<Written> base_, adapter_;
 };
 
@@ -329,7 +329,7 @@ TEST_F(Adapter, AdapterOfTheHeadUntiesAModel) {
               sum(table, adapter_[1].values, adapter_[0].values, 1.5));
   const auto text = config_text(model_folder->checkpoint);
   ASSERT_TRUE(text.ok());
-  EXPECT_EQ(json::parse(*text).at("tie_word_embeddings"), false);
+  EXPECT_EQ(JsonValue::parse(*text).at("tie_word_embeddings"), false);
 }
 
 TEST_F(Adapter, FusedMatricesOfAnAdapterFitTheSplitOnes) {
@@ -438,17 +438,17 @@ TEST_F(Adapter, SaysWhatAFolderIsInstead) {
 }
 
 TEST(AdapterConfig, RefusesByNameWhatItDoesNotKnow) {
-  const auto parse = [](json changes) {
-    json document = {{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 16}};
+  const auto parse = [](JsonValue changes) {
+    JsonValue document = {{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 16}};
     document.update(changes);
     return AdapterConfig::parse(document.dump(), "adapter_config.json");
   };
-  EXPECT_TRUE(parse({}).ok());
+  EXPECT_TRUE(parse(JsonValue::object()).ok());
   // Settings that are off, and settings of training.
-  EXPECT_TRUE(
-      parse(
-          {{"use_qalora", false}, {"arrow_config", nullptr}, {"layer_replication", json::array()}})
-          .ok());
+  EXPECT_TRUE(parse({{"use_qalora", false},
+                     {"arrow_config", nullptr},
+                     {"layer_replication", JsonValue::array()}})
+                  .ok());
   EXPECT_TRUE(
       parse({{"lora_dropout", 0.1}, {"task_type", "CAUSAL_LM"}, {"target_modules", "all-linear"}})
           .ok());

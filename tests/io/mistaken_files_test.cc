@@ -129,10 +129,10 @@ TEST_F(MistakenFiles, AnAdapterIsRefusedWithAdvice) {
                    alone = folder_with(name, {name});
     put_config(beside);
     put(beside / kWeights, whole);
-    EXPECT_TRUE(fails_with(open_model(beside), {"a LoRA adapter", name, "merge_and_unload()",
-                                                "or remove the adapter's files"}));
+    EXPECT_TRUE(fails_with(open_model(beside),
+                           {"a LoRA adapter", name, "beside weights", "--adapter DIR -o NEW"}));
     EXPECT_TRUE(fails_with(Checkpoint::open(beside), {"a LoRA adapter"}));
-    EXPECT_TRUE(fails_with(open_model(alone), {"a LoRA adapter", name, "merge_and_unload()"}));
+    EXPECT_TRUE(fails_with(open_model(alone), {"a LoRA adapter", name, "no model", "--adapter"}));
   }
   const fs::path named = folder_with("named", {});
   put(named / "adapter_config.json",

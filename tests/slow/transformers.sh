@@ -22,5 +22,6 @@ for version; do
   $work/venv/bin/python -W ignore tests/slow/transformers/folders.py build/release/neuronmm $work/models
 done
 $pip transformers==5.23.0  # older versions have no rope_parameters
+$work/venv/bin/python -W ignore tests/slow/transformers/per_layer.py
 $work/venv/bin/python -W ignore tests/slow/transformers/rope.py build/release/neuronmm $work/rope
 rm -rf $work/models $work/modules $work/rope
