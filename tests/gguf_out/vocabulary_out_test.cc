@@ -185,7 +185,7 @@ TEST_F(VocabularyOut, AddedTokensKeepTheirSpacesAndKinds) {
   expect_same_ids(folder_.path());
   const gguf::Vocabulary found = vocabulary();
   EXPECT_EQ(found.kinds.at(static_cast<size_t>(first)), gguf::TokenKind::kUserDefined);
-  EXPECT_EQ(found.tokens.at(static_cast<size_t>(first + 1)), "two▁▁spaces");
+  EXPECT_EQ(found.tokens.at(static_cast<size_t>(first + 1)), "two  spaces");
   EXPECT_EQ(found.kinds.at(static_cast<size_t>(first + 2)), gguf::TokenKind::kControl);
 }
 
