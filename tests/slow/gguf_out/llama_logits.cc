@@ -11,9 +11,11 @@
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  llama_log_set([](ggml_log_level level, const char* text, void*) {
-    if (level >= GGML_LOG_LEVEL_WARN) std::fputs(text, stderr);
-  }, nullptr);
+  llama_log_set(
+      [](ggml_log_level level, const char* text, void*) {
+        if (level >= GGML_LOG_LEVEL_WARN) std::fputs(text, stderr);
+      },
+      nullptr);
   llama_backend_init();
   llama_model_params model_params = llama_model_default_params();
   model_params.check_tensors = true;
