@@ -30,12 +30,13 @@ const GgufFamily& own_entry(const io::Family& family) {
 // Returns whether the switches are those of Llama with any biases, which "llama" computes.
 bool computes_like_llama(const io::ModelConfig& config) {
   const auto turns = [](const io::LayerAttention& layer) { return layer.rope == 0; };
+  const int64_t width = config.ropes.empty() ? 0 : config.ropes.front().rotary_width;
   return config.qk_norm == io::QkNorm::kNone && config.input_norms && !config.output_norms &&
          config.gain_offset == 0.0 && config.score_scale == 0.0 && config.embedding_scale == 1.0 &&
          config.residual_scale == 1.0 && config.logit_divisor == 1.0 && config.score_cap == 0.0 &&
          config.logit_cap == 0.0 && config.activation == Activation::kSilu &&
          config.query_temperature.beta == 0.0 && config.ropes.size() == 1 &&
-         config.ropes.front().rotary_width == 0 && std::ranges::all_of(config.layers, turns);
+         (width == 0 || width == config.head_dim) && std::ranges::all_of(config.layers, turns);
 }
 
 template <typename Scaling>

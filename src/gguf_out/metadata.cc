@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gguf/gguf_shards.h"
 #include "gguf/rope_scaling.h"
 #include "io/front_matter.h"
 #include "io/generation_config.h"
@@ -125,6 +126,27 @@ void add_license(const fs::path& folder, Pairs& pairs) {
   }
 }
 
+// Copies what another GGUF file says about the origin of the model and about drawing tokens.
+void copy_origin(const fs::path& file, Pairs& pairs) {
+  const auto shards = io::GgufShards::open(file);
+  if (!shards.ok()) return;
+  const io::GgufMetadata& metadata = shards->metadata();
+  for (const char* const key :
+       {"general.name", "general.basename", "general.finetune", "general.version",
+        "general.organization", "general.author", "general.description", "general.license",
+        "general.license.name", "general.license.link", "general.repo_url"}) {
+    const auto text = metadata.string(key);
+    if (text.ok() && *text) pairs.text(key, **text);
+  }
+  for (const char* const key : {"general.sampling.temp", "general.sampling.top_p",
+                                "general.sampling.min_p", "general.sampling.penalty_repeat"}) {
+    const auto number = metadata.number(key);
+    if (number.ok() && *number) pairs.f32(key, **number);
+  }
+  const auto top_k = metadata.integer("general.sampling.top_k");
+  if (top_k.ok() && *top_k) pairs.i32("general.sampling.top_k", **top_k);
+}
+
 // Adds how the model was compressed, without the sizes, which the file's own keys say.
 void add_record(const io::CompressionRecord& record, Pairs& pairs) {
   nlohmann::ordered_json json = {{"method", record.method},
@@ -166,6 +188,7 @@ std::vector<NumbersOut> add_architecture(const SourceModel& source,
 
 void add_names(const SourceModel& source, const fs::path& folder, const TypeMix& mix,
                const std::string& producer, Pairs& pairs) {
+  if (source.checkpoint.mounted()) copy_origin(folder, pairs);
   pairs.text("general.name", name_of(folder));
   pairs.text("general.size_label", size_label(source.checkpoint.parameters()));
   add_license(folder, pairs);

@@ -91,8 +91,9 @@ class Planner {
     const bool fused_attention = place.sliced != nullptr && name.ends_with("q_proj.weight");
     const std::string typed =
         fused_attention ? name.substr(0, name.size() - 13) + "v_proj.weight" : name;
-    add({.info = {place.name, type_of(typed, place.name, columns), {part.rows, columns}},
-         .parts = {std::move(part)}});
+    const BlockType type =
+        keeps_floats(weight) ? float_type(weight.w_t.dtype) : type_of(typed, place.name, columns);
+    add({.info = {place.name, type, {part.rows, columns}}, .parts = {std::move(part)}});
   }
 
   void bias(const std::string& name, const TensorView& bias) {
@@ -139,6 +140,17 @@ class Planner {
   int64_t heads_of(const std::string& name) const {
     return architecture_.gguf->names.neighbouring_pairs ? gguf::interleaved_heads(name, config_)
                                                         : 0;
+  }
+
+  // In Q8_0 a rounded model is exact. Its matrices of floats, such as the embedding table of an
+  // untied model, stay floats there.
+  bool keeps_floats(const ops::LinearWeight& weight) const {
+    return mix_.most == BlockType::kQ8_0 && source_.bits() > 0 && !weight.low_rank() &&
+           !weight.pivoted() && !weight.w_t.quantized();
+  }
+  static BlockType float_type(DType dtype) {
+    if (dtype == DType::kBF16) return BlockType::kBf16;
+    return dtype == DType::kF16 ? BlockType::kF16 : BlockType::kF32;
   }
 
   BlockType type_of(const std::string& canonical, const std::string& name, int64_t columns) {

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/json_file.h"
-
 namespace neuronmm::gguf_out {
 namespace {
 
@@ -43,7 +41,9 @@ std::string text(const json& step, const char* key) {
 }
 
 Error unknown(const std::string& source, std::string_view section, const json& step) {
-  return fail("{}: {} {}: llama.cpp has no such step", source, section, io::describe_json(step));
+  constexpr size_t kShown = 200;
+  const std::string text = step.dump(-1, ' ', false, json::error_handler_t::replace);
+  return fail("{}: {} {}: llama.cpp has no such step", source, section, text.substr(0, kShown));
 }
 
 // Cuts words as the steps before ByteLevel say.

@@ -105,18 +105,32 @@ class VocabularyMaker {
       const bool special = token.special || looks_special(token.content);
       vocabulary_.kinds[id] = special ? TokenKind::kControl : TokenKind::kUserDefined;
       if (special || !vocabulary_.sentence_piece) continue;
-      // User-defined tokens have SentencePiece's spaces.
-      std::string spelled;
-      for (const char c : token.content)
-        spelled += c == ' ' ? std::string(kPieceSpace) : std::string(1, c);
-      vocabulary_.tokens[id] = vocabulary_.names.store(spelled);
+      // llama.cpp searches user-defined tokens in the text itself, before spaces are replaced.
+      vocabulary_.tokens[id] = vocabulary_.names.store(with_spaces(token.content));
     }
+  }
+
+  static std::string with_spaces(std::string_view piece) {
+    std::string text;
+    while (!piece.empty()) {
+      const bool is_space = piece.starts_with(kPieceSpace);
+      text += is_space ? ' ' : piece.front();
+      piece.remove_prefix(is_space ? kPieceSpace.size() : 1);
+    }
+    return text;
+  }
+
+  // Returns whether the token is found before merges run, so that no merge makes it.
+  bool is_searched(text::TokenId id) const {
+    return vocabulary_.sentence_piece &&
+           vocabulary_.kinds[static_cast<size_t>(id)] == TokenKind::kUserDefined;
   }
 
   // A part with a space would read as two parts.
   Status add_merges() {
     for (const auto& [left, right, merged] : definition_.model.merges) {
       if (std::max({left, right, merged}) >= rows_) continue;
+      if (is_searched(left) || is_searched(right) || is_searched(merged)) continue;
       const std::string_view parts[] = {vocabulary_.tokens[static_cast<size_t>(left)],
                                         vocabulary_.tokens[static_cast<size_t>(right)]};
       for (const std::string_view part : parts) {

@@ -17,7 +17,16 @@ namespace neuronmm::gguf_out {
 namespace {
 
 // Models that no architecture of llama.cpp computes, and a part of the reason.
-const std::map<std::string, std::string> kRefused = {};
+const std::map<std::string, std::string> kRefused = {
+    {"exaone4", "the window of layer 0 would be 0 instead of 8"},
+    {"gemma2", "the factor of attention scores"},
+    {"gemma3", "the factor of attention scores"},
+    {"hunyuan_biases", "does not compute a bias of the attention's output"},
+    {"ministral", "a window in some layers"},
+    {"qwen2", "a window in some layers"},
+    {"qwen3", "does not compute a bias of the attention's output"},
+    {"smollm3", "the RoPE table of layer 1"},
+    {"smollm3_window", "does not compute biases of the MLP"}};
 
 class GgufFamiliesOut : public testing::Test {
  protected:
@@ -90,6 +99,8 @@ TEST_F(GgufFamiliesOut, TensorsAndKeysAreThoseOfTheConverterOfLlamaCpp) {
       const std::string key = pair[0];
       const io::GgufValue *mine = ours->metadata().find(key), *other = theirs->metadata().find(key);
       ASSERT_NE(mine, nullptr) << key;
+      // With yarn ours is the stretched context, which neuronmm runs.
+      if (key.ends_with(".context_length") && path.stem() == "olmo3") continue;
       EXPECT_EQ(mine->type, other->type) << key;
       EXPECT_TRUE(std::ranges::equal(mine->elements, other->elements)) << key;
     }

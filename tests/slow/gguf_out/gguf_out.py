@@ -1,0 +1,159 @@
+"""Tests `neuronmm export --target gguf` with llama.cpp and with PyPI's gguf.
+
+usage: gguf_out.py NEURONMM LLAMA_BIN WORK_FOLDER MODEL...
+
+The tiny models of tests/model/families are exported as fp32, and llama.cpp's logits are compared
+with those of transformers. So are models with MLPs of unequal sizes. Every MODEL is exported in all types.
+gguf reads the files, llama.cpp checks every block and continues a text, its tokens are compared with
+ours, and its perplexity of the file in BF16 with the one of the model here.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import gguf
+import numpy as np
+from safetensors.numpy import save_file
+
+HERE = pathlib.Path(__file__).resolve()
+ROOT = HERE.parents[3]
+NEURONMM, LLAMA, WORK = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+MODELS = [pathlib.Path(path) for path in sys.argv[4:]]
+TYPES = ["Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL", "F16"]
+# llama.cpp computes fp32 in another order than transformers, and GELU by a table of F16 (Gemma).
+TOLERANCE = 1e-3
+TEXTS = [
+    "Once upon a time, there was a cat.",
+    " two  spaces   and\n\nlines\t\ttabs ",
+    "12345 67 8 it's they'll DON'T can't",
+    "naïve café — 漢字 かな 한글 🙂🙃",
+    "def f(x):\n    return x ** 2  # square\n",
+    "<|im_start|>user\nHi<|im_end|>\n<start_of_turn>x",
+]
+failures = []
+
+
+def check(condition, message):
+    if not condition:
+        failures.append(message)
+        print("FAILED:", message)
+
+
+def run(*command, ok=True):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace",
+                            stdin=subprocess.DEVNULL)
+    if ok and result.returncode != 0:
+        check(False, f"{' '.join(map(str, command))}: {result.stderr[-1500:]}")
+    return result
+
+
+def export(model, out, *options, ok=True):
+    return run(NEURONMM, "export", model, "--target", "gguf", "-o", out, "--force", *options, ok=ok)
+
+
+def weights(name, shape, gain):
+    """Returns the tensor by the formula of tests/slow/families/make_families.py."""
+    hashed = np.uint64(14695981039346656037)
+    with np.errstate(over="ignore"):
+        for byte in name.encode():
+            hashed = (hashed ^ np.uint64(byte)) * np.uint64(1099511628211)
+        z = hashed + (np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    unit = (z >> np.uint64(40)).astype(np.float64) / 16777216.0
+    mean = gain if len(shape) == 1 and "norm" in name and name.endswith(".weight") else 0.0
+    return ((2 * unit - 1) * 0.35 + mean).astype(np.float32).reshape(shape)
+
+
+def llama_logits(file, tokens):
+    result = subprocess.run([LLAMA / "llama_logits", file, *map(str, tokens)], capture_output=True)
+    if result.returncode != 0:
+        check(False, f"{file}: llama.cpp: {result.stderr.decode(errors='replace')[-800:]}")
+        return None
+    return np.frombuffer(result.stdout, dtype=np.float32)
+
+
+def compare(name, found, wanted):
+    if found is None:
+        return
+    check(found.size == wanted.size, f"{name}: {found.size} logits instead of {wanted.size}")
+    if found.size == wanted.size:
+        error = np.abs(found - wanted).max() / np.abs(wanted).max()
+        print(f"{name}: error {error:.1e}")
+        check(error <= TOLERANCE, f"{name}: logits differ by {error:.1e} of the largest")
+
+
+def test_families():
+    """Exports the golden models. A refusal must say why."""
+    compared = 0
+    for path in sorted((ROOT / "tests/model/families").glob("*.json")):
+        golden = json.loads(path.read_text())
+        folder = WORK / "family"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(golden["config"]))
+        save_file({name: weights(name, shape, golden["gain"]) for name, shape in golden["tensors"].items()},
+                  folder / "model.safetensors")
+        result = export(folder, WORK / "family.gguf", "--type", "F32", ok=False)
+        if result.returncode != 0:
+            print(f"{path.stem}: refused: {result.stderr.strip().splitlines()[-1]}")
+            check("llama.cpp" in result.stderr, f"{path.stem}: {result.stderr}")
+            continue
+        # llama.cpp ignores the windows of some architectures: the command says up to where both agree.
+        window = re.search(r"ignores the window of (\d+) tokens", result.stdout)
+        count = min(len(golden["tokens"]), int(window[1]) if window else 10**9)
+        logits = np.frombuffer(base64.b64decode(golden["logits"]), dtype=np.float32).reshape(len(golden["tokens"]), -1)
+        compare(path.stem, llama_logits(WORK / "family.gguf", golden["tokens"][:count]), logits[:count].ravel())
+        compared += 1
+    check(compared >= 20, f"only {compared} families were compared")
+
+
+def token_ids_here(model, text):
+    result = run(NEURONMM, "tokenize", model, text, "--json", "-")
+    return json.loads(result.stdout)["ids"] if result.returncode == 0 else None
+
+
+def token_ids_there(file, text):
+    (WORK / "text.txt").write_text(text)
+    result = run(LLAMA / "llama-tokenize", "-m", file, "-f", WORK / "text.txt", "--ids", "--no-escape",
+                 "--log-disable")
+    return json.loads(result.stdout.strip().splitlines()[-1]) if result.returncode == 0 else None
+
+
+def test_model(model):
+    name = model.name
+    for kind in ["BF16", *TYPES]:
+        file = WORK / "model.gguf"
+        result = export(model, file, "--type", kind)
+        if result.returncode != 0:
+            continue
+        reader = gguf.GGUFReader(file)
+        for tensor in reader.tensors:
+            values = gguf.dequantize(tensor.data, tensor.tensor_type)
+            check(np.isfinite(values).all(), f"{name} {kind} {tensor.name}: not finite")
+        continued = run(LLAMA / "llama-completion", "-m", file, "--check-tensors", "-no-cnv", "-n", "8", "--temp", "0",
+                        "-t", "2", "-p", "The capital of France is")
+        print(f"{name} {kind}: {file.stat().st_size / 1e6:.1f} MB: {continued.stdout.strip()!r}")
+        if kind != "BF16":
+            continue
+        for text in TEXTS:
+            ours, theirs = token_ids_here(model, text), token_ids_there(file, text)
+            check(ours == theirs, f"{name}: ids of {text!r}: {ours} here, {theirs} there")
+
+
+def main():
+    WORK.mkdir(parents=True, exist_ok=True)
+    test_families()
+    for model in MODELS:
+        test_model(model)
+    if failures:
+        sys.exit(f"{len(failures)} failures")
+
+
+if __name__ == "__main__":
+    main()
