@@ -1,5 +1,5 @@
 // The command neuronmm export: makes a folder that runs a compressed model on a Trainium, with a
-// script that checks it there.
+// script that checks it there, or a GGUF file (export_gguf.h).
 
 #include <filesystem>
 
@@ -13,6 +13,7 @@
 #include "io/checkpoint.h"
 #include "io/folder_writer.h"
 #include "io/model_folder.h"
+#include "model/export_gguf.h"
 #include "model/export_kernels.h"
 #include "model/prompts.h"
 #include "model/tensor_specs.h"
@@ -32,6 +33,7 @@ constexpr int64_t kGoldenTokens = 16;
 struct ExportFlags {
   fs::path model, out;
   std::string target, device, sdk, json;
+  GgufFlags gguf;
   std::vector<std::string> prompts;
   int64_t prompt_tokens = 128, new_tokens = 64;
   int threads = 0;
@@ -163,39 +165,68 @@ void add_device_flags(CLI::App* command, ExportFlags& flags) {
 }
 
 void add_export_flags(CLI::App* command, ExportFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model, "Folder that compress wrote, in bf16")
+  command->add_option("MODEL_DIR", flags.model, "Model, for a Trainium compressed and in bf16")
       ->required()
       ->group(kInput);
   command->add_option("--prompt", flags.prompts, "Record how TEXT goes on; repeatable")
       ->allow_extra_args(false)
       ->default_str("two short texts")
       ->group(kInput);
+  std::vector<std::string> targets = exports::target_names();
+  targets.emplace_back(kGgufTarget);
   command
       ->add_option("--target", flags.target,
-                   "Export for vllm-neuron (trn2, trn3) or nxdi (trn1, trn2)")
-      ->check(CLI::IsMember(exports::target_names()))
+                   "Export for gguf (llama.cpp, Ollama, LM Studio), vllm-neuron (trn2,\n"
+                   "trn3) or nxdi (trn1, trn2)")
+      ->check(CLI::IsMember(targets))
       ->type_name("NAME")
       ->required()
       ->group(kOutput);
-  add_output_option(command, flags.out, "Make this folder")->required();
+  add_output_option(command, flags.out, "Make this folder, or this file with gguf")
+      ->type_name("PATH")
+      ->required();
   add_json_option(command, flags.json, "what was exported");
+  add_gguf_flags(command, flags.gguf);
   add_device_flags(command, flags);
   add_threads_option(command, flags.threads);
+}
+
+// Refuses options that the target has no use for.
+void check_target(const CLI::App& command, const std::string& target) {
+  const bool gguf = target == kGgufTarget;
+  const std::vector<const char*> others =
+      gguf ? std::vector<const char*>{"--prompt", "--device", "--sdk", "--prompt-tokens",
+                                      "--new-tokens"}
+           : std::vector<const char*>{"--type", "--strict", "--force"};
+  for (const char* const option : others) {
+    if (command.count(option) > 0)
+      throw CLI::ValidationError(option, fmt::format("has no meaning with --target {}", target));
+  }
 }
 
 }  // namespace
 
 void add_export(Program& program) {
   auto flags = std::make_shared<ExportFlags>();
-  CLI::App* command = program.add(CommandGroup::kModels, "export",
-                                  "Make a folder that runs a compressed model on a Trainium",
-                                  {"neuronmm export small --target vllm-neuron -o there",
-                                   "neuronmm export small --target nxdi --device trn1 -o there"});
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "export", "Make a GGUF file, or a folder for a Trainium",
+                  {"neuronmm export model --target gguf -o model-Q4_K.gguf",
+                   "neuronmm export small --target vllm-neuron -o there",
+                   "neuronmm export small --target nxdi --device trn1 -o there"});
   add_export_flags(command, *flags);
   command->footer(
-      "The folder links the weights. Its logits were computed on this CPU, its\n"
-      "latencies are simulated, and it has a script that checks it on a Trainium.");
-  program.set_run(command, [flags] { return run_export(*flags); });
+      "A GGUF file holds the whole model with its tokenizer. A folder for a Trainium\n"
+      "links the weights; its logits were computed on this CPU, its latencies are\n"
+      "simulated, and it has a script that checks it there.");
+  command->parse_complete_callback([command, flags] { check_target(*command, flags->target); });
+  program.set_run(command, [flags]() -> Result<int> {
+    if (flags->target != kGgufTarget) return run_export(*flags);
+    return run_export_gguf({.model = flags->model,
+                            .out = flags->out,
+                            .json = flags->json,
+                            .threads = flags->threads,
+                            .gguf = flags->gguf});
+  });
 }
 
 }  // namespace neuronmm::apps

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gguf/dequantize.h"
+#include "gguf/mlp_sizes.h"
 #include "gguf/rope_scaling.h"
 #include "io/families/known_keys.h"
 
@@ -241,10 +242,11 @@ Result<ClassOfModel> choose_class(const io::GgufShards& model, const GgufArchite
                                   bool has_window) {
   const auto has = [&](std::string_view name) { return model.tensors().contains(name); };
   const std::string_view architecture = known.name;
-  if (architecture != "llama" && architecture != "qwen2" && architecture != "qwen3")
+  const bool like_qwen3 = architecture == "qwen3" || architecture == "openelm";
+  if (architecture != "llama" && architecture != "deci" && architecture != "qwen2" && !like_qwen3)
     return ClassOfModel{known.family->class_name, known.family->model_type, false};
   const bool qkv = has("blk.0.attn_q.bias"), output = has("blk.0.attn_output.bias");
-  if (architecture == "qwen3") {
+  if (like_qwen3) {
     if (qkv != output)
       return fail(
           "{}: biases of q, k, v without one of the output, or the other way round, are "
@@ -379,7 +381,12 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
   const ArchitectureKeys keys(model, architecture);
   NMM_ASSIGN(const int64_t hidden, keys.required("embedding_length"));
   NMM_ASSIGN(const int64_t layers, keys.required("block_count"));
-  NMM_ASSIGN(const int64_t intermediate, keys.required("feed_forward_length"));
+  MlpSizes mlps;
+  if (has_mlp_sizes(architecture.name)) {
+    NMM_ASSIGN(mlps, read_mlp_sizes(keys, layers));
+  } else {
+    NMM_ASSIGN(mlps.largest, keys.required("feed_forward_length"));
+  }
   NMM_ASSIGN(const int64_t context, keys.required("context_length"));
   NMM_ASSIGN(const Heads heads, read_heads(keys, hidden));
   NMM_TRY(refuse_unsupported(keys, heads));
@@ -402,7 +409,7 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
                      {activation_key(*architecture.family), activation_name(*architecture.family)},
                      {"hidden_size", hidden},
                      {"initializer_range", 0.02},
-                     {"intermediate_size", intermediate},
+                     {"intermediate_size", mlps.largest},
                      {"max_position_embeddings", context},
                      {"num_attention_heads", heads.count},
                      {"num_hidden_layers", layers},
@@ -415,6 +422,9 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
                      {"use_cache", true},
                      {"vocab_size", vocab_size}});
   add_token_ids(vocabulary, config);
+  if (!mlps.layers.empty()) {
+    NMM_ASSIGN(config["neuronmm_compression"], compression_record(model.metadata(), mlps));
+  }
   NMM_TRY(add_family(keys, config));
   if (!architecture.gguf->own_windows) NMM_TRY(add_window(keys, window, config));
   return config.dump(2) + "\n";

@@ -186,6 +186,16 @@ const PreTokenization* find_pre_tokenization(std::string_view name) {
   return nullptr;
 }
 
+const PreTokenization* find_pre_tokenization(const PreTokenization& wanted) {
+  for (const PreTokenization& known : kKnown) {
+    if (std::ranges::equal(known.steps, wanted.steps) &&
+        known.gpt2_pattern == wanted.gpt2_pattern && known.nfc == wanted.nfc &&
+        known.ignore_merges == wanted.ignore_merges)
+      return &known;
+  }
+  return nullptr;
+}
+
 std::string pre_tokenization_names() {
   std::string all;
   for (const PreTokenization& known : kKnown)

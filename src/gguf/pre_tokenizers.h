@@ -15,6 +15,8 @@ struct PreTokenizationStep {
   enum class Kind { kSplit, kDigits };
   Kind kind = Kind::kSplit;
   std::string_view pattern = {};
+
+  bool operator==(const PreTokenizationStep&) const = default;
 };
 
 // The steps that belong to some names, and other properties of such tokenizers.
@@ -33,6 +35,9 @@ struct PreTokenization {
 
 // Returns null if the name is not known.
 const PreTokenization* find_pre_tokenization(std::string_view name);
+// Returns what cuts texts by these steps, or null. `wanted` has the steps and the properties; its
+// names and adds_bos do not matter.
+const PreTokenization* find_pre_tokenization(const PreTokenization& wanted);
 // Returns all known names: "default, gpt-2, ...".
 std::string pre_tokenization_names();
 

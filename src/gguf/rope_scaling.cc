@@ -101,6 +101,10 @@ Scaling fit(std::span<const float> divisors, double theta, double context, doubl
 
 }  // namespace
 
+double llama3_divisor(size_t j, size_t pairs, double theta, const Scaling& scaling) {
+  return divisor_of(turns_of(j, pairs, theta), scaling);
+}
+
 Result<std::optional<Scaling>> llama3_scaling(std::span<const float> divisors, double theta,
                                               std::optional<int64_t> original_context,
                                               const std::string& what) {

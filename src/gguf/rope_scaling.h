@@ -2,6 +2,7 @@
 // Finds the parameters of Llama 3.1's RoPE scaling from the divisors of the frequencies, because a
 // GGUF file holds only the divisors. hyperparameters.cc is the caller.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +12,9 @@
 #include "io/model_config.h"
 
 namespace neuronmm::gguf {
+
+// Returns the divisor of pair `j` of `pairs`, which the exporter (src/gguf_out) writes.
+double llama3_divisor(size_t j, size_t pairs, double theta, const io::Llama3RopeScaling& scaling);
 
 // `divisors` (rope_freqs.weight) has the shape [head_dim / 2]. Pair j turns by theta^(-2j /
 // head_dim) / divisors[j] per position. Returns the parameters of io/model_config that give these

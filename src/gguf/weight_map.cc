@@ -4,61 +4,12 @@
 #include <tuple>
 
 #include "gguf/dequantize.h"
+#include "gguf/tensor_places.h"
 #include "gguf/weights.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::gguf {
 namespace {
-
-struct TensorRename {
-  std::string_view folder, gguf;
-};
-constexpr TensorRename kModelTensors[] = {
-    {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}};
-constexpr TensorRename kLayerTensors[] = {
-    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
-    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
-    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},       {"self_attn.output_norm", "post_attention_norm"},
-    {"mlp.output_norm", "post_ffw_norm"}};
-
-std::string_view find_gguf_name(std::span<const TensorRename> names, std::string_view folder) {
-  const auto found = std::ranges::find(names, folder, &TensorRename::folder);
-  // The list model/tensor_specs has no other names.
-  NMM_CHECK(found != names.end());
-  return found->gguf;
-}
-
-// Tells where the file has a tensor of the folder.
-struct PlaceInFile {
-  std::string name;
-  // Not null if the file's tensor holds the rows of several modules.
-  const io::SlicedModule* sliced = nullptr;
-  // The module of the folder's tensor: "mlp.up_proj".
-  std::string_view module = {};
-};
-
-// Translates the name of a tensor: "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
-PlaceInFile place_of(std::string_view folder_name, const io::ModuleNames& names) {
-  constexpr std::string_view kLayers = "model.layers.";
-  const size_t dot = folder_name.rfind('.');
-  const std::string_view name = folder_name.substr(0, dot), ending = folder_name.substr(dot);
-  if (!name.starts_with(kLayers))
-    return {fmt::format("{}{}", find_gguf_name(kModelTensors, name), ending)};
-  const std::string_view rest = name.substr(kLayers.size());
-  const size_t end = rest.find('.');
-  const std::string_view layer = rest.substr(0, end), module = rest.substr(end + 1);
-  for (const io::SlicedModule& sliced : names.sliced) {
-    if (std::ranges::find(sliced.parts, module) != sliced.parts.end())
-      return {fmt::format("blk.{}.{}{}", layer, sliced.own, ending), &sliced, module};
-  }
-  const auto renamed = std::ranges::find(names.renamed, module, &io::RenamedModule::canonical);
-  const std::string_view own =
-      renamed != names.renamed.end() ? renamed->own : find_gguf_name(kLayerTensors, module);
-  return {fmt::format("blk.{}.{}{}", layer, own, ending), nullptr, module};
-}
 
 int64_t rows_of(std::string_view module, const io::ModelConfig& config) {
   if (module == "self_attn.q_proj") return config.num_attention_heads * config.head_dim;
@@ -67,7 +18,7 @@ int64_t rows_of(std::string_view module, const io::ModelConfig& config) {
 }
 
 // Returns the first row of the module in the matrix that holds it, and the rows of that matrix.
-std::pair<int64_t, int64_t> rows_within(const PlaceInFile& place, const io::ModelConfig& config) {
+std::pair<int64_t, int64_t> rows_within(const TensorPlace& place, const io::ModelConfig& config) {
   int64_t first = 0, all = 0;
   for (const std::string_view part : place.sliced->parts) {
     if (part == place.module) first = all;
@@ -87,7 +38,7 @@ Shape without_leading_ones(const Shape& shape, size_t dimensions) {
 Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec,
                                  const io::ModelConfig& config, const io::GgufFamily& gguf,
                                  const TablesOfFile& tables) {
-  PlaceInFile place = place_of(spec.name, gguf.names);
+  TensorPlace place = place_of(spec.name, gguf.names);
   if (spec.name == "model.embed_tokens.weight") place.name = tables.table;
   const std::string& name = place.name;
   const std::string& source = model.metadata().source();
@@ -107,12 +58,6 @@ Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSp
   if (gguf.gains_with_offset && model::is_norm(spec.name))
     weight.offset = static_cast<float>(config.gain_offset);
   return weight;
-}
-
-int64_t interleaved_heads(std::string_view name, const io::ModelConfig& config) {
-  if (name.find(".q_proj.") != std::string_view::npos) return config.num_attention_heads;
-  if (name.find(".k_proj.") != std::string_view::npos) return config.num_key_value_heads;
-  return 0;
 }
 
 // Returns true for frequencies that old converters store in addition to the config, and for

@@ -33,7 +33,7 @@ const std::map<std::string, Folders> kDependencies = {
     {"model", {"ops", "io/families", "io", "text/tokenizer", "base"}},
     {"tensor_parallel", {"parallel", "model", "ops", "io", "base"}},
     {"gguf", {"model", "io/families", "io", "text/unicode", "base"}},
-    {"gguf_out", {"base"}},
+    {"gguf_out", {"gguf", "model", "ops", "io/families", "io", "text/tokenizer", "base"}},
     {"compress/linear_algebra", {"ops", "base"}},
     {"compress/calibration", {"model", "ops", "io", "text", "text/tokenizer", "base"}},
     {"compress/statistics",

@@ -140,6 +140,12 @@ constexpr Command kCommands[] = {
      .arguments = "export ../in/small --target nxdi -o out --prompt Hi --prompt-tokens 32 "
                   "--new-tokens 2",
      .outputs = "out"},
+    {.name = "ExportGguf",
+     .arguments = "export ../in/model --target gguf -o out.gguf --json o.json",
+     .outputs = "out.gguf o.json"},
+    {.name = "ExportGgufOfCompressed",
+     .arguments = "export ../in/small --target gguf -o out.gguf --type BF16 --force",
+     .outputs = "out.gguf"},
     {.name = "Tune",
      .arguments = "tune xuv --shape 128,128,128,128 --cache cache/tilings.json --json o.json",
      .outputs = "cache/tilings.json o.json"},

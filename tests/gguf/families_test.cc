@@ -2,68 +2,13 @@
 // (tests/slow/families/gguf_of_families.py), and compares their logits with transformers.
 
 #include "cpu/backend.h"
-#include "gguf/gguf_builder.h"
+#include "gguf/family_gguf.h"
 #include "gguf/import.h"
 #include "io/io_test.h"
-#include "model/family_golden.h"
 #include "ops/reference.h"
 
 namespace neuronmm::gguf {
 namespace {
-
-using io::GgufBuilder;
-using nlohmann::json;
-
-void add_key(GgufBuilder& builder, const json& pair) {
-  const std::string key = pair[0], type = pair[1];
-  const json& value = pair[2];
-  if (type == "string") {
-    builder.text(key, value.get<std::string>());
-  } else if (type == "uint32") {
-    builder.u32(key, value);
-  } else if (type == "float32") {
-    builder.f32(key, value);
-  } else if (type == "uint32s") {
-    builder.numbers<uint32_t>(key, 4, value);
-  } else {
-    ASSERT_EQ(type, "bools");
-    std::vector<uint8_t> flags;
-    for (const json& flag : value) flags.push_back(flag.get<bool>() ? 1 : 0);
-    builder.numbers<uint8_t>(key, 7, flags);
-  }
-}
-
-// Reorders rows as the converter does for RoPE of neighbours: row j * half + i of a head becomes
-// row 2 i + j.
-std::vector<float> interleaved(const std::vector<float>& values, size_t rows, size_t heads) {
-  const size_t columns = values.size() / rows, head = rows / heads, half = head / 2;
-  std::vector<float> result(values.size());
-  for (size_t row = 0; row < rows; ++row) {
-    const size_t in_head = row % head;
-    const size_t to = row - in_head + in_head % half * 2 + in_head / half;
-    std::copy_n(values.begin() + static_cast<ptrdiff_t>(row * columns), columns,
-                result.begin() + static_cast<ptrdiff_t>(to * columns));
-  }
-  return result;
-}
-
-GgufBuilder file_of(const model::FamilyGolden& golden) {
-  const json& described = golden.json.at("gguf");
-  GgufBuilder builder;
-  for (const json& pair : described.at("keys")) add_key(builder, pair);
-  for (const auto& [name, source] : described.at("tensors").items()) {
-    const std::string from = source.at("from");
-    const Shape shape = golden.shape_of(from);
-    std::vector<float> values = golden.weights(from);
-    if (source.contains("heads"))
-      values = interleaved(values, static_cast<size_t>(shape[0]), source.at("heads"));
-    for (float& value : values) value += source.value("add", 0.0f);
-    builder.tensor(name, std::vector<uint64_t>(shape.rbegin(), shape.rend()), values);
-  }
-  for (const auto& [name, numbers] : described.at("numbers").items())
-    builder.tensor(name, {numbers.size()}, numbers.get<std::vector<float>>());
-  return builder;
-}
 
 TEST(GgufFamilies, LogitsAreThoseOfTransformers) {
   const io::TemporaryFolder root;

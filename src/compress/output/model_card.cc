@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/output/front_matter.h"
 #include "compress/output/transformers_code.h"
 #include "compress/sizes/form.h"
+#include "io/front_matter.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
 
@@ -180,7 +180,7 @@ ModelCard model_card(const std::filesystem::path& out, const std::filesystem::pa
   const auto config = io::read_text_file(model / "config.json", io::kMaxConfigBytes);
   if (config.ok()) card.base_model = hub_name(io::strict_json(*config));
   const auto readme = io::read_text_file(model / "README.md", io::kMaxConfigBytes);
-  if (readme.ok()) card.license = license_lines(*readme);
+  if (readme.ok()) card.license = io::license_lines(*readme);
   return card;
 }
 

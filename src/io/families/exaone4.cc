@@ -49,6 +49,10 @@ Status complete_exaone4(const GgufFacts& facts, nlohmann::ordered_json& config) 
   return {};
 }
 
+void write_exaone4(const ModelConfig& config, GgufKeys& keys) {
+  write_windows(config, /*pattern=*/false, keys);
+}
+
 }  // namespace
 
 namespace family {
@@ -62,7 +66,11 @@ const Family& exaone4() {
       .read = read_exaone4,
       .names = {.renamed = {{"post_attention_layernorm", "self_attn.output_norm"},
                             {"post_feedforward_layernorm", "mlp.output_norm"}}},
-      .gguf = {{.architecture = "exaone4", .complete = complete_exaone4, .own_windows = true}}};
+      .gguf = {{.architecture = "exaone4",
+                .complete = complete_exaone4,
+                .own_windows = true,
+                .write = write_exaone4,
+                .loads_rope_divisors = true}}};
   return family;
 }
 

@@ -63,6 +63,19 @@ class GgufFacts {
   virtual Error wrong(std::string_view key, std::string_view expected) const = 0;
 };
 
+// Takes what a family adds to a GGUF file besides the keys that all files have. The keys have no
+// prefix, as in GgufFacts.
+class GgufKeys {
+ public:
+  virtual ~GgufKeys() = default;
+  virtual void integer(std::string_view key, int64_t value) = 0;  // at least 0
+  virtual void number(std::string_view key, double value) = 0;
+  virtual void boolean(std::string_view key, bool value) = 0;
+  virtual void booleans(std::string_view key, const std::vector<bool>& values) = 0;
+  // Adds a tensor of fp32 numbers.
+  virtual void tensor(std::string_view name, const std::vector<double>& values) = 0;
+};
+
 // A number of a GGUF file and the key of config.json that holds it.
 struct GgufNumber {
   std::string_view gguf, config;
@@ -87,6 +100,16 @@ struct GgufFamily {
   bool own_windows = false;
   // True if `complete` reads how much of a head turns, and lists of RoPE factors.
   bool own_rope = false;
+  // The inverse of `numbers` and `complete`. What it cannot express is found by reading the file
+  // again (gguf_out/file_check.h), so it need not fail.
+  void (*write)(const ModelConfig& config, GgufKeys& keys) = nullptr;
+  // What llama.cpp loads (src/models of its source, state 0c1e57098): biases of the attention's
+  // output and of the MLP, and divisors of RoPE frequencies (rope_freqs.weight).
+  bool loads_output_biases = false, loads_rope_divisors = false;
+  // Where llama.cpp finds the LM head: in output.weight or else in the table, always in the table,
+  // or always in output.weight.
+  enum class Head { kEither, kTable, kOwn };
+  Head head = Head::kEither;
 };
 
 struct Family {
@@ -108,6 +131,8 @@ struct Family {
                                     const std::string& source) = nullptr;
   ModuleNames names = {};
   std::vector<GgufFamily> gguf = {};
+  // The architecture in which models are written to GGUF files, if it is not the first of `gguf`.
+  std::string_view written_as = {};
 };
 
 // Returns all families in the order of family_table.h.

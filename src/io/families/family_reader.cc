@@ -1,5 +1,6 @@
 #include "io/families/family_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace neuronmm::io {
@@ -197,6 +198,18 @@ nlohmann::ordered_json layer_types(const std::vector<int64_t>& sliding) {
   for (const int64_t local : sliding)
     types.push_back(local != 0 ? "sliding_attention" : "full_attention");
   return types;
+}
+
+void write_windows(const ModelConfig& config, bool pattern, GgufKeys& keys) {
+  int64_t window = 0;
+  std::vector<bool> sliding;
+  for (const LayerAttention& layer : config.layers) {
+    window = std::max(window, layer.window);
+    sliding.push_back(layer.window > 0);
+  }
+  if (window == 0) return;
+  keys.integer("attention.sliding_window", window);
+  if (pattern) keys.booleans("attention.sliding_window_pattern", sliding);
 }
 
 void set_family(json& document, const char* class_name, const char* model_type) {

@@ -83,6 +83,9 @@ Result<nlohmann::json> language_config(const nlohmann::json& document, const std
 Status plain_rope(nlohmann::json& document, const std::string& source);
 // Returns "layer_types" of config.json for one number per layer, which is not 0 for sliding layers.
 nlohmann::ordered_json layer_types(const std::vector<int64_t>& sliding);
+// Adds "attention.sliding_window" of the layers that have a window. With `pattern` it also adds
+// which layers these are. A model without windows gets neither.
+void write_windows(const ModelConfig& config, bool pattern, GgufKeys& keys);
 // Names the family in "architectures" and "model_type".
 void set_family(nlohmann::json& document, const char* class_name, const char* model_type);
 

@@ -32,6 +32,12 @@ Status complete_gemma2(const GgufFacts& facts, nlohmann::ordered_json& config) {
   return {};
 }
 
+void write_gemma2(const ModelConfig& config, GgufKeys& keys) {
+  write_windows(config, /*pattern=*/false, keys);
+  keys.number("attn_logit_softcapping", config.score_cap);
+  keys.number("final_logit_softcapping", config.logit_cap);
+}
+
 }  // namespace
 
 namespace family {
@@ -53,7 +59,9 @@ const Family& gemma2() {
                 .gains_with_offset = true,
                 .keys = {"attn_logit_softcapping", "final_logit_softcapping"},
                 .complete = complete_gemma2,
-                .own_windows = true}}};
+                .own_windows = true,
+                .write = write_gemma2,
+                .head = GgufFamily::Head::kTable}}};
   return family;
 }
 

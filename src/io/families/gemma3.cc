@@ -43,6 +43,12 @@ Status complete_gemma3(const GgufFacts& facts, nlohmann::ordered_json& config) {
   return {};
 }
 
+void write_gemma3(const ModelConfig& config, GgufKeys& keys) {
+  write_windows(config, /*pattern=*/true, keys);
+  if (config.logit_cap != 0.0) keys.number("final_logit_softcapping", config.logit_cap);
+  keys.number("rope.freq_base_swa", config.ropes.back().theta);
+}
+
 }  // namespace
 
 namespace family {
@@ -66,7 +72,8 @@ const Family& gemma3() {
                 .gains_with_offset = true,
                 .keys = {"attn_logit_softcapping", "final_logit_softcapping"},
                 .complete = complete_gemma3,
-                .own_windows = true}}};
+                .own_windows = true,
+                .write = write_gemma3}}};
   return family;
 }
 

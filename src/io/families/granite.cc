@@ -35,6 +35,14 @@ Status complete_granite(const GgufFacts& facts, nlohmann::ordered_json& config) 
   return {};
 }
 
+void write_granite(const ModelConfig& config, GgufKeys& keys) {
+  keys.number("embedding_scale", config.embedding_scale);
+  keys.number("attention.scale", config.score_scale);
+  keys.number("residual_scale", config.residual_scale);
+  keys.number("logit_scale", config.logit_divisor);
+  if (config.ropes.empty()) keys.boolean("rope.scaling.finetuned", false);
+}
+
 }  // namespace
 
 namespace family {
@@ -52,7 +60,10 @@ const Family& granite() {
                             {"attention.scale", "attention_multiplier"},
                             {"residual_scale", "residual_multiplier"},
                             {"logit_scale", "logits_scaling"}},
-                .complete = complete_granite}}};
+                .complete = complete_granite,
+                .write = write_granite,
+                .loads_output_biases = true,
+                .loads_rope_divisors = true}}};
   return family;
 }
 

@@ -21,7 +21,15 @@ const Family& llama() {
       .model_type = "llama",
       .keys = {"attention_bias", "mlp_bias"},
       .read = read_llama,
-      .gguf = {{.architecture = "llama", .names = {.neighbouring_pairs = true}}}};
+      // llama.cpp's "deci" is Llama whose layers have MLPs of their own sizes.
+      .gguf = {{.architecture = "llama",
+                .names = {.neighbouring_pairs = true},
+                .loads_output_biases = true,
+                .loads_rope_divisors = true},
+               {.architecture = "deci",
+                .names = {.neighbouring_pairs = true},
+                .loads_output_biases = true,
+                .loads_rope_divisors = true}}};
   return family;
 }
 

@@ -21,7 +21,8 @@ const Family& ministral() {
                                 .model_type = "ministral",
                                 .defaults = R"({"num_key_value_heads":8,"sliding_window":4096})",
                                 .keys = {"layer_types"},
-                                .read = read_ministral};
+                                .read = read_ministral,
+                                .written_as = "llama"};
   return family;
 }
 

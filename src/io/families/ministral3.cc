@@ -32,6 +32,18 @@ Status complete_ministral3(const GgufFacts& facts, nlohmann::ordered_json& confi
   return {};
 }
 
+void write_ministral3(const ModelConfig& config, GgufKeys& keys) {
+  if (config.query_temperature.beta != 0.0)
+    keys.number("attention.temperature_scale", config.query_temperature.beta);
+  const auto* const yarn =
+      config.ropes.empty() ? nullptr : std::get_if<YarnRopeScaling>(&config.ropes.front().scaling);
+  if (yarn == nullptr) return;
+  if (yarn->mscale_all_dim != 0.0)
+    keys.number("rope.scaling.yarn_log_multiplier", yarn->mscale_all_dim);
+  keys.number("rope.scaling.yarn_beta_fast", yarn->beta_fast);
+  keys.number("rope.scaling.yarn_beta_slow", yarn->beta_slow);
+}
+
 }  // namespace
 
 namespace family {
@@ -49,7 +61,10 @@ const Family& ministral3() {
       .gguf = {{.architecture = "mistral3",
                 .names = {.neighbouring_pairs = true},
                 .keys = {"rope.scaling.yarn_log_multiplier"},
-                .complete = complete_ministral3}}};
+                .complete = complete_ministral3,
+                .write = write_ministral3,
+                .loads_output_biases = true,
+                .loads_rope_divisors = true}}};
   return family;
 }
 

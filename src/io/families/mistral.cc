@@ -22,7 +22,8 @@ const Family& mistral() {
   static const Family family = {.class_name = "MistralForCausalLM",
                                 .model_type = "mistral",
                                 .defaults = R"({"num_key_value_heads":8,"sliding_window":4096})",
-                                .read = read_mistral};
+                                .read = read_mistral,
+                                .written_as = "llama"};
   return family;
 }
 

@@ -38,6 +38,10 @@ Status complete_olmo2(const GgufFacts& facts, nlohmann::ordered_json& config) {
   return {};
 }
 
+void write_olmo2(const ModelConfig& config, GgufKeys& keys) {
+  write_windows(config, /*pattern=*/true, keys);
+}
+
 }  // namespace
 
 namespace family {
@@ -51,7 +55,11 @@ const Family& olmo2() {
       .read = read_olmo2,
       .names = {.renamed = {{"post_attention_layernorm", "self_attn.output_norm"},
                             {"post_feedforward_layernorm", "mlp.output_norm"}}},
-      .gguf = {{.architecture = "olmo2", .complete = complete_olmo2, .own_windows = true}}};
+      .gguf = {{.architecture = "olmo2",
+                .complete = complete_olmo2,
+                .own_windows = true,
+                .write = write_olmo2,
+                .head = GgufFamily::Head::kOwn}}};
   return family;
 }
 

@@ -35,7 +35,8 @@ const Family& olmo3() {
       .keys = {"attention_bias", "layer_types"},
       .read = read_olmo3,
       .names = {.renamed = {{"post_attention_layernorm", "self_attn.output_norm"},
-                            {"post_feedforward_layernorm", "mlp.output_norm"}}}};
+                            {"post_feedforward_layernorm", "mlp.output_norm"}}},
+      .written_as = "olmo2"};
   return family;
 }
 

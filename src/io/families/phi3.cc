@@ -1,6 +1,8 @@
 // Phi-3 and Phi-4: Llama with fused matrices, and in some sizes long RoPE lists and heads that turn
 // only in part.
 
+#include <cmath>
+
 #include "io/families/family_reader.h"
 
 namespace neuronmm::io {
@@ -38,6 +40,21 @@ Status complete_phi3(const GgufFacts& facts, nlohmann::ordered_json& config) {
   return {};
 }
 
+// llama.cpp turns by the short list up to the original context, and by the long one beyond.
+void write_phi3(const ModelConfig& config, GgufKeys& keys) {
+  const auto* const rope =
+      config.ropes.empty() ? nullptr : std::get_if<LongRopeScaling>(&config.ropes.front().scaling);
+  if (rope == nullptr) return;
+  const double original = rope->original_max_position_embeddings;
+  keys.integer("rope.scaling.original_context_length", static_cast<int64_t>(original));
+  const double usual =
+      rope->factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(rope->factor) / std::log(original));
+  keys.number("rope.scaling.attn_factor", rope->attention_factor.value_or(usual));
+  keys.tensor("rope_factors_short.weight", rope->short_factor);
+  keys.tensor("rope_factors_long.weight",
+              rope->long_factor.empty() ? rope->short_factor : rope->long_factor);
+}
+
 }  // namespace
 
 namespace family {
@@ -54,7 +71,8 @@ const Family& phi3() {
                 .names = {.sliced = {{"attn_qkv", kPhi3Qkv.parts}, {"ffn_up", kPhi3GateUp.parts}}},
                 .keys = {"rope.scaling.attn_factor"},
                 .complete = complete_phi3,
-                .own_rope = true}}};
+                .own_rope = true,
+                .write = write_phi3}}};
   return family;
 }
 

@@ -24,7 +24,13 @@ const Family& qwen3() {
           R"({"num_key_value_heads":32,"head_dim":128,"sliding_window":4096,"max_window_layers":28})",
       .keys = {"attention_bias", "layer_types"},
       .read = read_qwen3,
-      .gguf = {{.architecture = "qwen3"}}};
+      // llama.cpp's "openelm" is a tied Qwen3 whose layers have MLPs of their own sizes.
+      .gguf = {
+          {.architecture = "qwen3"},
+          {.architecture = "openelm",
+           .names = {.sliced = {{"attn_qkv",
+                                 {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}}}},
+           .head = GgufFamily::Head::kTable}}};
   return family;
 }
 

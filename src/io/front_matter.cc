@@ -1,9 +1,9 @@
-#include "compress/output/front_matter.h"
+#include "io/front_matter.h"
 
 #include <algorithm>
 #include <array>
 
-namespace neuronmm::compress {
+namespace neuronmm::io {
 namespace {
 
 constexpr std::string_view kFence = "---";
@@ -45,4 +45,4 @@ std::string license_lines(std::string_view readme) {
   return {};  // a block without an end is not front matter
 }
 
-}  // namespace neuronmm::compress
+}  // namespace neuronmm::io

@@ -1,9 +1,9 @@
 // Tests reading the license from the front matter of a README.md.
-#include "compress/output/front_matter.h"
+#include "io/front_matter.h"
 
 #include <gtest/gtest.h>
 
-namespace neuronmm::compress {
+namespace neuronmm::io {
 namespace {
 
 TEST(FrontMatter, LicenseLinesAreCopied) {
@@ -30,4 +30,4 @@ TEST(FrontMatter, ValuesThatNeedQuotesAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace neuronmm::compress
+}  // namespace neuronmm::io

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace neuronmm::compress {
+namespace neuronmm::io {
 
 // Returns the lines license, license_name and license_link as far as they are there, for example
 // "license: apache-2.0\n". A line is left out if its value is more than a word or an address. The
@@ -14,4 +14,4 @@ namespace neuronmm::compress {
 // license.
 std::string license_lines(std::string_view readme);
 
-}  // namespace neuronmm::compress
+}  // namespace neuronmm::io

@@ -1,0 +1,176 @@
+#include "gguf_out/architecture.h"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/ranges.h>
+
+namespace neuronmm::gguf_out {
+namespace {
+
+using io::GgufFamily;
+
+const GgufFamily& entry_of(std::string_view architecture) {
+  for (const io::Family* family : io::families()) {
+    for (const GgufFamily& gguf : family->gguf) {
+      if (gguf.architecture == architecture) return gguf;
+    }
+  }
+  NMM_CHECK(false);
+}
+
+// Returns the entry in which models of the family are usually written.
+const GgufFamily& own_entry(const io::Family& family) {
+  if (!family.written_as.empty()) return entry_of(family.written_as);
+  // families_test.cc checks that every family of a ModelConfig has one.
+  NMM_CHECK(!family.gguf.empty());
+  return family.gguf.front();
+}
+
+// Returns whether the switches are those of Llama with any biases, which "llama" computes.
+bool computes_like_llama(const io::ModelConfig& config) {
+  const auto turns = [](const io::LayerAttention& layer) { return layer.rope == 0; };
+  return config.qk_norm == io::QkNorm::kNone && config.input_norms && !config.output_norms &&
+         config.gain_offset == 0.0 && config.score_scale == 0.0 && config.embedding_scale == 1.0 &&
+         config.residual_scale == 1.0 && config.logit_divisor == 1.0 && config.score_cap == 0.0 &&
+         config.logit_cap == 0.0 && config.activation == Activation::kSilu &&
+         config.query_temperature.beta == 0.0 && config.ropes.size() == 1 &&
+         config.ropes.front().rotary_width == 0 && std::ranges::all_of(config.layers, turns);
+}
+
+template <typename Scaling>
+bool has_scaling(const io::ModelConfig& config) {
+  return !config.ropes.empty() && std::holds_alternative<Scaling>(config.ropes.front().scaling);
+}
+
+// Returns what the entry does not load of the model, or nothing.
+std::string missing_in(const GgufFamily& gguf, const io::ModelConfig& config) {
+  if (config.mlp_bias && !gguf.loads_output_biases) return "biases of the MLP";
+  if (config.attention_output_bias && !gguf.loads_output_biases)
+    return "a bias of the attention's output";
+  if (has_scaling<io::Llama3RopeScaling>(config) && !gguf.loads_rope_divisors)
+    return "RoPE scaling of the type llama3";
+  if (has_scaling<io::LongRopeScaling>(config) && !gguf.own_rope)
+    return "RoPE scaling of the type longrope";
+  const int64_t width = config.num_attention_heads * config.head_dim;
+  if ((gguf.architecture == "qwen2" || gguf.architecture == "phi3") && width != config.hidden_size)
+    return fmt::format("heads of together {} elements in a model of {}", width, config.hidden_size);
+  if (gguf.head == GgufFamily::Head::kTable && !config.tie_word_embeddings)
+    return "an LM head that is not the embedding table";
+  return {};
+}
+
+// Fails on variants of yarn that llama.cpp does not compute.
+Status check_yarn(const GgufFamily& gguf, const io::ModelConfig& config, const std::string& name) {
+  if (config.ropes.empty()) return {};
+  const auto* const yarn = std::get_if<io::YarnRopeScaling>(&config.ropes.front().scaling);
+  if (yarn == nullptr) return {};
+  const bool own_betas = gguf.architecture == "mistral3";
+  if (!own_betas && (yarn->beta_fast != 32.0 || yarn->beta_slow != 1.0))
+    return fail("{}: yarn with beta_fast {} and beta_slow {}: llama.cpp computes 32 and 1 only",
+                name, yarn->beta_fast, yarn->beta_slow);
+  if (!yarn->truncate)
+    return fail("{}: yarn without \"truncate\": llama.cpp always rounds to whole pairs", name);
+  return {};
+}
+
+int64_t rounded_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Returns the number of which compressed MLPs get a multiple, so that rows of down are whole
+// blocks. A row of hidden_size weights that is no multiple of 256 gets blocks of 32 anyway.
+int64_t block_of(const TypeMix& mix, const io::ModelConfig& config) {
+  const int64_t block = info(mix.most).block_elements;
+  return block == 256 && config.hidden_size % 256 != 0 ? 32 : block;
+}
+
+// Describes the bytes that neurons of zeros add, as a share of all MLPs.
+std::string padding_text(const SourceModel& source, const std::vector<int64_t>& neurons) {
+  double before = 0.0, after = 0.0;
+  for (size_t i = 0; i < neurons.size(); ++i) {
+    before += static_cast<double>(source.neurons(static_cast<int64_t>(i)));
+    after += static_cast<double>(neurons[i]);
+  }
+  return fmt::format("{:.0f} % more weights in MLPs", 100.0 * (after / before - 1.0));
+}
+
+// Sets the sizes of compressed MLPs, and the architecture that has sizes for each layer if the
+// sizes differ and there is one.
+void choose_sizes(const SourceModel& source, const TypeMix& mix, ArchitectureOut& out) {
+  const io::ModelConfig& config = source.config;
+  const int64_t block = source.has_fewer_neurons() ? block_of(mix, config) : 1;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    out.neurons.push_back(std::min(rounded_up(source.neurons(layer), block),
+                                   std::max(config.intermediate_size, source.neurons(layer))));
+  if (!out.has_unequal_sizes()) return;
+  const bool as_llama = computes_like_llama(config) && out.gguf->loads_output_biases;
+  const bool qwen2 = computes_like_llama(config) && out.gguf->architecture == "qwen2";
+  const bool qwen3 =
+      out.gguf->architecture == "qwen3" && config.tie_word_embeddings && !config.attention_bias;
+  if (as_llama || qwen2 || qwen3) {
+    out.gguf = &entry_of(qwen3 ? "openelm" : "deci");
+    out.notes.push_back(
+        fmt::format("layers have MLPs of their own sizes, as llama.cpp's architecture {:?} has "
+                    "them; other programs may not load it",
+                    out.gguf->architecture));
+    return;
+  }
+  std::ranges::fill(out.neurons, std::ranges::max(out.neurons));
+  out.notes.push_back(
+      fmt::format("{:?} has one size for all layers: MLPs are filled with zeros up to the largest, "
+                  "{} neurons ({})",
+                  out.gguf->architecture, out.neurons.front(), padding_text(source, out.neurons)));
+}
+
+// Describes windows that llama.cpp ignores. The key is written nevertheless, because neuronmm and
+// perhaps later versions read it.
+Status add_windows_note(const io::ModelConfig& config, const std::string& name,
+                        ArchitectureOut& out) {
+  if (out.gguf->own_windows || !config.has_window()) return {};
+  int64_t window = 0;
+  bool all = true;
+  for (const io::LayerAttention& layer : config.layers) {
+    all = all && (window == 0 || layer.window == window);
+    window = std::max(window, layer.window);
+  }
+  if (window >= config.max_position_embeddings) return {};
+  if (!all || config.layers.front().window == 0)
+    return fail("{}: a window in some layers: llama.cpp's architecture {:?} has none", name,
+                out.gguf->architecture);
+  out.notes.push_back(
+      fmt::format("llama.cpp's {:?} ignores the window of {} tokens: there, keep contexts below it "
+                  "(-c {})",
+                  out.gguf->architecture, window, window));
+  return {};
+}
+
+}  // namespace
+
+bool ArchitectureOut::has_unequal_sizes() const {
+  return std::ranges::min(neurons) != std::ranges::max(neurons);
+}
+
+Result<ArchitectureOut> choose_architecture(const SourceModel& source, const TypeMix& mix,
+                                            const std::string& name) {
+  const io::ModelConfig& config = source.config;
+  ArchitectureOut out{.gguf = &own_entry(io::family_of(config.architecture))};
+  std::string missing = missing_in(*out.gguf, config);
+  if (!missing.empty() && computes_like_llama(config)) {
+    out.gguf = &entry_of("llama");
+    missing = missing_in(*out.gguf, config);
+  }
+  if (!missing.empty())
+    return fail("{}: llama.cpp's architecture {:?} does not compute {}", name,
+                out.gguf->architecture, missing);
+  NMM_TRY(check_yarn(*out.gguf, config, name));
+  choose_sizes(source, mix, out);
+  NMM_TRY(add_windows_note(config, name, out));
+  if (source.has_factors())
+    out.notes.emplace_back(
+        "factors and pivots are multiplied out, because llama.cpp has none: they save nothing "
+        "there");
+  return out;
+}
+
+}  // namespace neuronmm::gguf_out

@@ -1,0 +1,49 @@
+#include "gguf_out/source_model.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "io/model_folder.h"
+#include "model/weight_reader.h"
+
+namespace neuronmm::gguf_out {
+
+Result<SourceModel> SourceModel::open(const std::filesystem::path& path) {
+  NMM_ASSIGN(io::ModelFolder folder, io::open_model(path));
+  SourceModel source{std::move(folder.config), std::move(folder.checkpoint), {}, {}, {}, {}};
+  const io::ModelConfig& config = source.config;
+  const std::string prefix = model::tensor_prefix(source.checkpoint);
+  const Shape shape = {config.vocab_size, config.hidden_size};
+  NMM_ASSIGN(source.table, model::require_weight(source.checkpoint, config,
+                                                 prefix + "embed_tokens.weight", shape));
+  NMM_TRY(model::check_head(source.checkpoint, config));
+  if (!config.tie_word_embeddings) {
+    NMM_ASSIGN(source.head,
+               model::require_weight(source.checkpoint, config, "lm_head.weight", shape));
+  }
+  NMM_ASSIGN(source.norm, source.checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_ASSIGN(auto weights, model::layer_weights(source.checkpoint, config, layer));
+    source.layers.push_back(std::move(weights));
+  }
+  return source;
+}
+
+bool SourceModel::has_factors() const {
+  return std::ranges::any_of(layers, [](const model::LayerWeights& layer) {
+    const auto other = [](const ops::LinearWeight& weight) {
+      return weight.low_rank() || weight.pivoted();
+    };
+    const ops::MlpWeight& mlp = layer.mlp;
+    return !mlp.in.empty() || other(mlp.gate) || other(mlp.up) || other(mlp.down);
+  });
+}
+
+bool SourceModel::has_fewer_neurons() const {
+  return std::ranges::any_of(layers, [&](const model::LayerWeights& layer) {
+    return layer.mlp.neurons() < config.intermediate_size;
+  });
+}
+
+}  // namespace neuronmm::gguf_out
