@@ -197,7 +197,9 @@ void check_target(const CLI::App& command, const std::string& target) {
   const std::vector<const char*> others =
       gguf ? std::vector<const char*>{"--prompt", "--device", "--sdk", "--prompt-tokens",
                                       "--new-tokens"}
-           : std::vector<const char*>{"--type", "--strict", "--force"};
+           : std::vector<const char*>{
+                 "--type",      "--strict", "--force", "--calibration", "--calibration-tokens",
+                 "--statistics"};
   for (const char* const option : others) {
     if (command.count(option) > 0)
       throw CLI::ValidationError(option, fmt::format("has no meaning with --target {}", target));
@@ -211,6 +213,7 @@ void add_export(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "export", "Make a GGUF file, or a folder for a Trainium",
                   {"neuronmm export model --target gguf -o model-Q4_K.gguf",
+                   "neuronmm export model --target gguf -o model.gguf --calibration text.txt",
                    "neuronmm export small --target vllm-neuron -o there",
                    "neuronmm export small --target nxdi --device trn1 -o there"});
   add_export_flags(command, *flags);

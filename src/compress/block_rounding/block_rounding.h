@@ -10,13 +10,16 @@
 #include <string>
 
 #include "base/result.h"
-#include "compress/block_rounding/block_types.h"
 #include "compress/rounding/row_rounding.h"
 #include "compress/statistics/inputs.h"
 #include "compress/statistics/saved_statistics.h"
+#include "gguf_out/type_mix.h"
 #include "io/safetensors.h"
 
 namespace neuronmm::compress {
+
+// The type of each tensor, by its name in the model folder.
+using gguf_out::BlockTypes;
 
 struct BlockRounding {
   // False: every value goes to the nearest one, and inputs.text is not used.
@@ -39,14 +42,13 @@ class RoundedBlocks {
 
  private:
   friend class BlockRoundingRun;
-  std::map<std::string, io::SafetensorsFile> files_;
+  std::map<std::string, io::SafetensorsFile, std::less<>> files_;
 };
 
 // Rounds the tensors in `types` whose types are not F32, F16 or BF16. `work` keeps what is finished
-// and must belong to one model, text, and choice of types. Fails if a type does not fit a row
-// (choose_types() makes it fit), if a weight is NaN, infinite or beyond the range of its type, if
-// statistics are those of another model or text, if a file cannot be written, or if the run is
-// interrupted.
+// and must belong to one model, text, and choice of types. Fails if a type does not fit a row, if a
+// weight is NaN, infinite or beyond the range of its type, if statistics are those of another model
+// or text, if a file cannot be written, or if the run is interrupted.
 Result<RoundedBlocks> round_to_blocks(const CompressionInputs& inputs, const BlockTypes& types,
                                       const BlockRounding& rounding,
                                       const std::filesystem::path& work);

@@ -36,6 +36,11 @@ Status check_range(double largest, BlockType type) {
               gguf_out::info(type).name, largest);
 }
 
+// Returns the larger of two numbers, or NaN if one of them is NaN.
+double larger_or_nan(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
+}
+
 // Fits the grids of the rows [first, first + count) of w_t. Rows beyond them are zeros.
 void fit_rows(const DoubleMatrix& w_t, const RoundingGram& gram, int64_t first, int64_t count,
               BlockGrids& grids) {
@@ -80,8 +85,7 @@ Result<std::vector<std::byte>> blocks_by_gram(const DoubleMatrix& w_t, const Rou
   NMM_CHECK(gram.columns == w_t.columns() && gguf_out::fits_row(type, w_t.columns()));
   double largest = 0;
   for (int64_t i = 0; i < w_t.size(); ++i) {
-    const double size = std::abs(w_t.data()[i]);
-    if (!(size <= largest)) largest = size;
+    largest = larger_or_nan(largest, std::abs(w_t.data()[i]));
   }
   NMM_TRY(check_range(largest, type));
   // Tiles are in units of this power of two, so that fp32 can hold all squares.
@@ -110,9 +114,7 @@ Result<std::vector<std::byte>> nearest_blocks(const TensorView& weight, BlockTyp
     std::vector<float> row(static_cast<size_t>(columns));
     to_floats(weight, r * columns, columns, row.data());
     double& size = largest[static_cast<size_t>(r)];
-    for (const float value : row) {
-      if (!(std::abs(value) <= size)) size = std::abs(value);
-    }
+    for (const float value : row) size = larger_or_nan(size, std::abs(value));
     if (std::isfinite(size))
       gguf_out::encode_row(type, row.data(), nullptr, columns, out.data() + r * row_bytes);
   });

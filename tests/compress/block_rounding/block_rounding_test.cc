@@ -26,7 +26,10 @@ class RoundToBlocks : public CompressTest {
     sequences_.emplace(std::move(text).value());
     checkpoint_.emplace(std::move(checkpoint).value());
     fs::create_directories(path("work"));
-    types_ = choose_types(model::tensor_specs(config_), config_, BlockType::kQ4_0).types;
+    for (const io::TensorSpec& spec : model::tensor_specs(config_)) {
+      const bool matrix = spec.shape.size() == 2;
+      types_[spec.name] = matrix ? BlockType::kQ4_0 : BlockType::kF32;
+    }
   }
   Result<RoundedBlocks> round(bool by_text = true) {
     const CompressionInputs inputs = {*checkpoint_, config_, backend_, &*sequences_, silent_};
