@@ -88,10 +88,10 @@ Result<gguf_out::GgufSummary> export_by_text(
                                             .force = request.force};
   NMM_ASSIGN(const auto blocks,
              compress::round_to_blocks(inputs, types, rounding, work.resume_folder()));
-  NMM_ASSIGN(auto summary, gguf_out::export_gguf(request, {.types = types, .rows = rows_of(blocks)},
-                                                 progress, before_output));
-  summary.notes.push_back(
-      fmt::format("rounded by {} tokens of {}", text.origin()->tokens, text.origin()->text));
+  NMM_ASSIGN(auto summary,
+             gguf_out::export_gguf(request, {.rows = rows_of(blocks)}, progress, before_output));
+  for (const io::CalibrationSource& source : text.origin()->sources)
+    summary.notes.push_back(fmt::format("rounded by {} tokens of {}", source.tokens, source.name));
   NMM_TRY(work.remove());
   return summary;
 }
