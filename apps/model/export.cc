@@ -198,7 +198,9 @@ void check_target(const CLI::App& command, const std::string& target) {
   const bool gguf = target == kGgufTarget, padded = target == kPaddedTarget;
   std::vector<const char*> others;
   if (gguf || padded) others = {"--prompt", "--device", "--sdk", "--prompt-tokens", "--new-tokens"};
-  if (!gguf) others.insert(others.end(), {"--type", "--strict"});
+  if (!gguf)
+    others.insert(others.end(),
+                  {"--type", "--strict", "--calibration", "--calibration-tokens", "--statistics"});
   if (!gguf && !padded) others.emplace_back("--force");
   for (const char* const option : others) {
     if (command.count(option) > 0)
@@ -210,11 +212,11 @@ void check_target(const CLI::App& command, const std::string& target) {
 
 void add_export(Program& program) {
   auto flags = std::make_shared<ExportFlags>();
-  CLI::App* command = program.add(CommandGroup::kModels, "export",
-                                  "Make a GGUF file, or a folder for other programs",
-                                  {"neuronmm export model --target gguf -o model-Q4_K.gguf",
-                                   "neuronmm export small --target padded -o dense",
-                                   "neuronmm export small --target vllm-neuron -o there"});
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "export", "Make a GGUF file, or a folder for other programs",
+      {"neuronmm export model --target gguf -o model.gguf --calibration text.txt",
+       "neuronmm export small --target padded -o dense",
+       "neuronmm export small --target vllm-neuron -o there"});
   add_export_flags(command, *flags);
   command->footer(
       "A GGUF file holds the whole model with its tokenizer. A padded folder is dense\n"

@@ -2,7 +2,9 @@
 // The part of `neuronmm export` that writes a GGUF file.
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +17,9 @@ inline constexpr const char* kGgufTarget = "gguf";
 // The flags that only this target has.
 struct GgufFlags {
   std::string type;
+  std::vector<std::string> calibration;
+  std::optional<int64_t> calibration_tokens;
+  std::filesystem::path statistics;
   bool strict = false, force = false;
 };
 void add_gguf_flags(CLI::App* command, GgufFlags& flags);

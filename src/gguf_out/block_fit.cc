@@ -111,7 +111,7 @@ struct Search {
 
   void take(const Grid& grid) {
     const double error = error_of(shape, group, grid);
-    if (error >= least) return;
+    if (!(error < least)) return;
     least = error;
     best = grid;
   }
@@ -233,7 +233,7 @@ class GroupedFit {
               std::clamp(s, shape_.lowest_multiplier, shape_.highest_multiplier));
           tried.minimum[at] = static_cast<int16_t>(std::clamp(m, 0, kLargestSixBits));
           const double error = error_of(shape_, group(g), {tried.step(g), tried.offset(shape_, g)});
-          if (error >= least && least != kNever) continue;
+          if (!(error < least)) continue;
           least = error;
           block.multiplier[at] = tried.multiplier[at];
           block.minimum[at] = tried.minimum[at];

@@ -53,6 +53,16 @@ Result<Export> plan_export(const GgufRequest& request, const SourceModel& source
   return result;
 }
 
+// Returns the mix for the request, whose type may be empty.
+TypeMix mix_of(const GgufRequest& request, const SourceModel& source) {
+  const TypeMix* const found =
+      find_type_mix(request.type.empty() ? default_type(source) : request.type);
+  NMM_CHECK(found != nullptr);
+  TypeMix mix = *found;
+  mix.calibrated = request.calibrated;
+  return mix;
+}
+
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
@@ -77,16 +87,32 @@ Status check_gguf_output(const GgufRequest& request) {
   return {};
 }
 
+Result<BlockTypes> planned_types(const GgufRequest& request) {
+  NMM_TRY(check_gguf_output(request));
+  NMM_ASSIGN(const SourceModel source, SourceModel::open(request.model));
+  GgufSummary summary;
+  NMM_ASSIGN(const Export planned,
+             plan_export(request, source, mix_of(request, source), {}, summary));
+  BlockTypes types;
+  for (const PlannedTensor& tensor : planned.plan.tensors) {
+    for (const MatrixPart& part : tensor.parts) {
+      const auto stored = source.checkpoint.tensors().find(part.name);
+      if (stored == source.checkpoint.tensors().end() || stored->second.shape.size() != 2) continue;
+      if (stored->second.columns() == tensor.info.shape.back()) types[part.name] = tensor.info.type;
+    }
+  }
+  return types;
+}
+
 Result<GgufSummary> export_gguf(const GgufRequest& request, const RoundedMatrices& rounded,
                                 Progress& progress,
                                 const io::BeforeOutput<GgufSummary>& before_output) {
   NMM_TRY(check_gguf_output(request));
   NMM_ASSIGN(const SourceModel source, SourceModel::open(request.model));
   GgufSummary summary;
-  summary.type = request.type.empty() ? default_type(source) : request.type;
-  const TypeMix* const mix = find_type_mix(summary.type);
-  NMM_CHECK(mix != nullptr);
-  NMM_ASSIGN(const Export planned, plan_export(request, source, *mix, rounded.types, summary));
+  const TypeMix mix = mix_of(request, source);
+  summary.type = mix.name;
+  NMM_ASSIGN(const Export planned, plan_export(request, source, mix, rounded.types, summary));
   std::vector<TensorInfo> infos;
   summary.parameters = source.checkpoint.parameters();
   for (const PlannedTensor& tensor : planned.plan.tensors) {

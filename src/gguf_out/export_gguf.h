@@ -25,6 +25,8 @@ struct GgufRequest {
   std::filesystem::path out;
   // A name of type_mix_names(). Empty: Q8_0 for a model of 8 bits, else default_type().
   std::string type = {};
+  // Takes the types of the mix for matrices that are rounded by a text (TypeMix::calibrated).
+  bool calibrated = false;
   // Fails if a tensor cannot have the type of the mix.
   bool strict = false;
   // Replaces a file that exists.
@@ -55,6 +57,11 @@ std::string_view default_type(const SourceModel& model);
 
 // Fails if `out` exists and may not be replaced. Call it before long work.
 Status check_gguf_output(const GgufRequest& request);
+
+// Returns the types of the matrices that may be rounded before, by their names in the model: those
+// that the model has as one dense matrix and whose rows the file does not fill. Fails as
+// export_gguf() does.
+Result<BlockTypes> planned_types(const GgufRequest& request);
 
 // Writes the file. If the export fails or is interrupted, nothing is left. Fails on models that no
 // architecture of llama.cpp computes, on tokenizers that it does not have, and with `strict` on

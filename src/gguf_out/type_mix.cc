@@ -57,9 +57,10 @@ BlockType mixed_type(const TypeMix& mix, std::string_view tensor, const MixedMod
   if (!layer || !(value || down)) return mix.most;
   const bool k_type = mix.most == BlockType::kQ4_K || mix.most == BlockType::kQ5_K;
   if (k_type) return is_picked(*layer, model.layers) ? BlockType::kQ6_K : mix.most;
-  if (mix.most != BlockType::kIq4Nl) return mix.most;
-  // Assumed to be the mix without an importance matrix.
-  const bool better = value ? model.queries_per_key >= 4 : *layer < model.layers / 8;
+  const bool early = *layer < model.layers / 8;
+  if (mix.most != BlockType::kIq4Nl)
+    return down && early && mix.calibrated ? BlockType::kQ4_1 : mix.most;
+  const bool better = value ? model.queries_per_key >= 4 : early && !mix.calibrated;
   return better ? BlockType::kQ5_K : mix.most;
 }
 

@@ -23,6 +23,9 @@ struct TypeMix {
   int64_t file_type;
   // The type of most matrices.
   BlockType most;
+  // Whether a text says which errors matter. llama-quantize with an importance matrix takes other
+  // types for some matrices.
+  bool calibrated = false;
 };
 
 // Returns the mix of this name, or null.

@@ -70,6 +70,28 @@ TEST_F(GgufExportCommand, RowsThatDoNotFitAreNamed) {
   expect(exported(kDemo, "--type Q4_0 --force"), 0, {"llama as Q4_0"});
 }
 
+TEST_F(GgufExportCommand, ATextChoosesTheCodes) {
+  const std::string text = " --calibration " + kDemo + "/calibration.txt --calibration-tokens 400";
+  expect(exported(kDemo, "--type Q4_0"), 0, {"llama as Q4_0"});
+  const std::string nearest = read(file());
+  expect(exported(kDemo, "--type Q4_0 --force" + text), 0,
+         {"llama as Q4_0", "rounded by 400 tokens of calibration.txt"});
+  const std::string calibrated = read(file());
+  EXPECT_EQ(calibrated.size(), nearest.size());
+  EXPECT_NE(calibrated, nearest);
+  EXPECT_FALSE(fs::exists(file() + ".partial"));
+  EXPECT_NE(text_of(file()), "");
+}
+
+TEST_F(GgufExportCommand, TextsAreForFloatsAndForGguf) {
+  const std::string text = " --calibration " + kDemo + "/calibration.txt";
+  expect(neuronmm("quantize " + kDemo + " --bits 8 -o " + path("eight")), 0, {});
+  expect(exported(path("eight"), text), 1, {"eight: its weights are ", "--calibration"});
+  expect(neuronmm("export " + kDemo + " --target nxdi -o " + path("n") + text), 2,
+         {"--calibration", "has no meaning with --target nxdi"});
+  expect(exported(kDemo, "--calibration " + path("none.txt")), 1, {"none.txt"});
+}
+
 TEST_F(GgufExportCommand, AnExistingFileStays) {
   write("m.gguf", "mine");
   expect(exported(kDemo), 1, {"m.gguf: already exists", "--force"});

@@ -147,6 +147,11 @@ constexpr Command kCommands[] = {
     {.name = "ExportGgufOfCompressed",
      .arguments = "export ../in/small --target gguf -o out.gguf --type BF16 --force",
      .outputs = "out.gguf"},
+    {.name = "ExportGgufByText",
+     .arguments = "export ../in/model --target gguf -o out.gguf --type Q4_0 --calibration "
+                  "../in/text.txt --calibration-tokens 200 --statistics statistics",
+     .outputs = "out.gguf",
+     .keeps = "statistics statistics.partial"},
     {.name = "Tune",
      .arguments = "tune xuv --shape 128,128,128,128 --cache cache/tilings.json --json o.json",
      .outputs = "cache/tilings.json o.json"},

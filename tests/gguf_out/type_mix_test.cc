@@ -45,6 +45,20 @@ TEST(TypeMix, HalfOfTheValuesAndDownProjectionsHaveMoreBits) {
   }
 }
 
+// As llama-quantize does with an importance matrix.
+TEST(TypeMix, ATextChangesEarlyDownProjections) {
+  for (int i = 0; i < 24; ++i) {
+    TypeMix q4_0 = *find_type_mix("Q4_0"), iq4_nl = *find_type_mix("IQ4_NL");
+    EXPECT_EQ(mixed_type(iq4_nl, layer(i, "mlp.down_proj"), kModel),
+              i < 3 ? BlockType::kQ5_K : BlockType::kIq4Nl);
+    q4_0.calibrated = iq4_nl.calibrated = true;
+    EXPECT_EQ(mixed_type(q4_0, layer(i, "mlp.down_proj"), kModel),
+              i < 3 ? BlockType::kQ4_1 : BlockType::kQ4_0);
+    EXPECT_EQ(mixed_type(iq4_nl, layer(i, "mlp.down_proj"), kModel), BlockType::kIq4Nl);
+    EXPECT_EQ(mixed_type(q4_0, layer(i, "mlp.up_proj"), kModel), BlockType::kQ4_0);
+  }
+}
+
 TEST(TypeMix, RowsThatAreNoBlocksGetAnotherType) {
   EXPECT_EQ(fitting_type(BlockType::kQ4_K, 512), BlockType::kQ4_K);
   EXPECT_EQ(fitting_type(BlockType::kQ4_K, 576), BlockType::kQ5_0);

@@ -23,8 +23,7 @@ namespace HWY_NAMESPACE {
 using ops::GroupOf4Bits;
 using ops::kQuantGroup;
 
-// One number or group for each row of a tile.
-using RowValues = std::array<float, kTileRows>;
+// One group for each row of a tile.
 using RowGroups = std::array<GroupOf4Bits, kTileRows>;
 
 // Larger than any squared error.

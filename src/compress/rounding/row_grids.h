@@ -29,6 +29,7 @@ struct RowGrids {
   // Counts and positions of groups and blocks.
   int64_t groups() const { return static_cast<int64_t>(grid.size()); }
   int64_t blocks() const;
+  int64_t group_columns() const { return format.group; }
   int64_t group_of(int64_t column) const { return column / format.group; }
   int64_t block_of_group(int64_t g) const;
   // Return one past the last column of a group or of a block.

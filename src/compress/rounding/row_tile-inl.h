@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 
 #include "compress/rounding/row_tile.h"
 #include "hwy/highway.h"
@@ -17,9 +18,23 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::compress {
 namespace HWY_NAMESPACE {
 
+// One number for each row of a tile.
+using RowValues = std::array<float, kTileRows>;
+
+// Returns the uneven code that is nearest to `steps`.
+inline float nearest_uneven_code(float steps, CodeRange range) {
+  float code = range.uneven[0];
+  for (int i = 1; i < kUnevenCodes; ++i) {
+    const float below = range.uneven[i - 1], above = range.uneven[i];
+    code = 2 * steps > below + above ? above : code;
+  }
+  return code;
+}
+
 // Returns the code of `row` whose value is nearest to `target`, as a whole number in fp32.
 inline float nearest_code(float target, const TileGrid& grid, int64_t row, CodeRange range) {
   const float steps = (target + grid.offset[row]) * grid.inverse[row];
+  if (range.uneven != nullptr) return nearest_uneven_code(steps, range);
   const float clamped = std::min(std::max(steps, range.lowest), range.highest);
   return (clamped + kRoundingBias) - kRoundingBias;
 }

@@ -16,9 +16,14 @@ namespace neuronmm::compress {
 // first-level cache. Missing rows of the last tile are zeros.
 constexpr int64_t kTileRows = 128;
 
-// The smallest and the largest code of a format.
+// The number of codes of a format whose codes are not all integers between two numbers.
+constexpr int kUnevenCodes = 16;
+
+// The smallest and the largest code of a format. All integers between them are codes, unless
+// `uneven` lists kUnevenCodes codes in rising order.
 struct CodeRange {
   float lowest = 0, highest = 15;
+  const float* uneven = nullptr;
 };
 
 // 1.5 · 2^23. Adding it to a number of at most ±2^22 and subtracting it again rounds the number to
@@ -27,7 +32,7 @@ struct CodeRange {
 constexpr float kRoundingBias = 12582912.0F;
 
 // The grid of each row of a tile: value = step · code - offset. The offset is the zero point times
-// the step.
+// the step. Steps may be negative.
 struct TileGrid {
   alignas(64) float step[kTileRows] = {};
   alignas(64) float inverse[kTileRows] = {};  // 1 / step; 0 if the step is 0
@@ -35,7 +40,7 @@ struct TileGrid {
 
   void set(int64_t row, float new_step, float new_offset) {
     step[row] = new_step;
-    inverse[row] = new_step > 0 ? 1.0F / new_step : 0.0F;
+    inverse[row] = new_step != 0 ? 1.0F / new_step : 0.0F;
     offset[row] = new_offset;
   }
 };
