@@ -66,7 +66,8 @@ void add_demo(Program& program) {
   auto out = std::make_shared<std::string>();
   CLI::App* command = program.add(
       CommandGroup::kModels, "demo", "Copy the bundled model, its texts and the example kernels",
-      {"neuronmm demo -o try && cd try", "neuronmm generate models/demo \"One day\""});
+      {"neuronmm demo -o try",
+       "neuronmm demo -o try && cd try && neuronmm generate models/demo \"One day\""});
   add_output_option(command, *out, "Write models/demo and examples/kernel to this new folder")
       ->required();
   command->footer("The commands of the guides work in that folder as they stand.");

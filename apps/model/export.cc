@@ -215,7 +215,6 @@ void add_export(Program& program) {
   CLI::App* command = program.add(
       CommandGroup::kModels, "export", "Make a GGUF file, or a folder for other programs",
       {"neuronmm export model --target gguf -o model.gguf --calibration text.txt",
-       "neuronmm export small --target padded -o dense",
        "neuronmm export small --target vllm-neuron -o there"});
   add_export_flags(command, *flags);
   command->footer(

@@ -27,6 +27,7 @@
 
 #include "command_lines.h"
 #include "gguf/small_gguf.h"
+#include "io/small_adapter.h"
 #include "parallel/several_processes.h"
 #include "places.h"
 #include "trainium/nki/python_program.h"
@@ -124,6 +125,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
       "torch_dtype": "bfloat16"})");
     put(in / "m.gguf", gguf::SmallModel().builder.bytes());
     put(in / "vocabulary.gguf", vocabulary());
+    io::write_small_adapter(in / "adapter", 32, 0.1f);
     put(in / "text.txt", get(demo / "evaluation.txt").substr(0, 4000));
     put(in / "ptb.txt", get(demo / "evaluation.txt").substr(0, 2000));
     put(in / "matmul.trace", get(source_dir() / "fuzz/corpus/kernel_trace/matmul"));

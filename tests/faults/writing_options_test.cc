@@ -22,9 +22,9 @@ namespace {
 
 // Options whose value is a file or folder that is only read.
 const std::set<std::string> kRead = {
-    "--against",    "--api-key-file", "--calibration", "--config",      "--data",      "--draft",
-    "--from-trace", "--measured",     "--messages",    "--prompt-file", "--reference", "--teacher",
-    "--tls-cert",   "--tls-key",      "--tools",       "--validation"};
+    "--adapter", "--against",    "--api-key-file", "--calibration", "--config",      "--data",
+    "--draft",   "--from-trace", "--measured",     "--messages",    "--prompt-file", "--reference",
+    "--teacher", "--tls-cert",   "--tls-key",      "--tools",       "--validation"};
 
 // Options of the group Output that change what is printed or written, but not where or how.
 const std::set<std::string> kPrinted = {
