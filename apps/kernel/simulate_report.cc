@@ -10,12 +10,12 @@ namespace neuronmm::apps {
 namespace {
 
 using simulator::Summary;
-constexpr double kPartitions = 128;
+constexpr double kPartitionsOfBuffer = 128;
 
 // Converts bytes per partition to the size of SBUF, whose 128 partitions are equally full.
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
 double sbuf_mebibytes(int64_t per_partition) {
-  return static_cast<double>(per_partition) * kPartitions / kMiB;
+  return static_cast<double>(per_partition) * kPartitionsOfBuffer / kMiB;
 }
 
 // Returns the bytes per ns that DMA sustains: the sum of its engines or the core's share of HBM,

@@ -14,13 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // The width of the demo model.
-constexpr int64_t kHidden = 384;
+constexpr int64_t kDemoWidth = 384;
 
 class AdapterCommand : public ProgramTest {
  protected:
   // Returns the option for an adapter whose elements are all `value`.
   std::string adapter(const std::string& name, float value) const {
-    io::write_small_adapter(path(name), kHidden, value);
+    io::write_small_adapter(path(name), kDemoWidth, value);
     return " --adapter " + path(name);
   }
   static std::string text_of(const std::string& model_and_options) {

@@ -56,6 +56,8 @@ Result<io::SafetensorsFile> read_blocks(const fs::path& path, const io::TensorSp
   return file;
 }
 
+}  // namespace
+
 // Tensors that read the same input.
 struct Readers {
   std::string label;  // for the progress line
@@ -138,6 +140,8 @@ class ReaderList {
   std::vector<Readers> list_;
   std::map<std::string, bool> listed_;
 };
+
+namespace {
 
 Status check_types(const io::Checkpoint& checkpoint, const BlockTypes& types) {
   for (const auto& [tensor, type] : types) {
