@@ -40,12 +40,13 @@ struct Grid {
 float nearest_level(const BlockShape& shape, float target) {
   if (shape.has_table)
     return static_cast<float>(kLevels[static_cast<size_t>(nearest_table_code(target))]);
-  const float clamped = std::min(std::max(target, 0.0F), static_cast<float>(shape.codes - 1));
+  // This order makes NaN 0. It arises from weights that are too large or too small for the scales.
+  const float clamped = std::min(std::max(0.0F, target), static_cast<float>(shape.codes - 1));
   return (clamped + kRoundingBias) - kRoundingBias;
 }
 
-// The sums that least squares needs of a group with given levels l: weighted sums of 1, l, l², x, x·l and
-// x².
+// The sums that least squares needs of a group with given levels l: weighted sums of 1, l, l², x,
+// x·l and x².
 struct Sums {
   double one = 0, level = 0, level2 = 0, value = 0, both = 0, value2 = 0;
 
@@ -214,7 +215,8 @@ class GroupedFit {
     return {values_ + first, importance_ + first, shape_.group};
   }
   static int whole(float ratio) {
-    return static_cast<int>(std::rint(std::clamp(ratio, -200.0F, 200.0F)));
+    // This order makes NaN -200, whose multiplier is the lowest one.
+    return static_cast<int>(std::rint(std::min(std::max(-200.0F, ratio), 200.0F)));
   }
 
   // Chooses multiplier and minimum of each group near the free ones. Returns the squared error.

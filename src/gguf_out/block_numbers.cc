@@ -158,7 +158,7 @@ int nearest_table_code(float level) {
     }
     return codes;
   }();
-  const float clamped = std::clamp(level, -127.0F, 113.0F);
+  const float clamped = std::min(std::max(-127.0F, level), 113.0F);  // NaN becomes -127
   return kCodes[static_cast<size_t>(static_cast<int>(std::floor(2 * clamped)) + 2 * 127)];
 }
 
@@ -175,6 +175,7 @@ void pack(BlockType type, const BlockNumbers& block, std::byte* out) {
 }
 
 float f16_value(float value) {
+  if (std::isnan(value)) return 0.0F;
   return f16::from_float(std::clamp(value, -kLargestHalf, kLargestHalf)).to_float();
 }
 
