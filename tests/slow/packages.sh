@@ -22,10 +22,10 @@ python3 "$here/read_quick_starts.py" >"$work/commands"
 dist=${NEURONMM_DIST:-build/dist}
 [ -n "${NEURONMM_DIST:-}" ] || packaging/build.sh --deb-build build/release --python /usr/bin/python3
 
-# Makes an empty Debian in the folder $work/NAME, with the packages LIST.
-make_root() {  # arguments: NAME LIST
+# Makes an empty Debian of the release SUITE in the folder $work/NAME, with the packages LIST.
+make_root() {  # arguments: NAME SUITE LIST
   rm -rf "${work:?}/$1"
-  mmdebstrap --quiet --variant=minbase --include="$2" bookworm "$work/$1"
+  mmdebstrap --quiet --variant=minbase --include="$3" "$2" "$work/$1"
   cp /etc/resolv.conf "$work/$1/etc/resolv.conf"
   mkdir "$work/$1/test"
   cp "$work/commands" "$here/quick_starts.sh" "$work/$1/test"
@@ -57,9 +57,10 @@ test_deb() {
   local package version
   package=$(ls "$dist"/neuronmm_*.deb)
   echo "== $(basename "$package"): $(dpkg-deb -f "$package" Depends)"
-  make_root deb ca-certificates
+  make_root deb bookworm ca-certificates
   expect_empty deb
   cp "$package" "$work/deb/test/neuronmm.deb"
+  inside deb apt-get update -qq
   inside deb apt-get install -y -qq --no-install-recommends /test/neuronmm.deb >/dev/null
   version=$(dpkg-deb -f "$package" Version)
   [ "$(inside deb neuronmm --version)" = "neuronmm ${version%%-*}" ]
@@ -91,17 +92,17 @@ test_haswell() {
     { cat "$work/errors"; fail "expected that the wheel runs with AVX2 only"; }
 }
 
-test_wheel() {
-  local wheel size
-  wheel=$(ls "$dist"/neuronmm-*-cp311-cp311-*.whl)
+# Tests a wheel with the Python of a release of Debian.
+test_wheel() {  # arguments: WHEEL SUITE PYTHON
+  local wheel=$1 size
   size=$(python3 -c 'import sys, zipfile
 print(sum(i.compress_size for i in zipfile.ZipFile(sys.argv[1]).infolist() if not i.filename.endswith("demo/model.safetensors")))' "$wheel")
   echo "== $(basename "$wheel"): $size bytes without the bundled model"
   [ "$size" -le 20000000 ] || fail "expected at most 20,000,000 bytes without the bundled model, found $size"
-  make_root wheel ca-certificates,python3,python3-venv
+  make_root wheel "$2" ca-certificates,python3,python3-venv
   expect_empty wheel
   mkdir "$work/wheel/test/wheels"
-  /usr/bin/python3 -m pip download --quiet --dest "$work/wheel/test/wheels" --only-binary :all: --python-version 3.11 'numpy==2.3.4'
+  python3 -m pip download --quiet --dest "$work/wheel/test/wheels" --only-binary :all: --python-version "$3" 'numpy==2.3.4'
   cp "$wheel" "$work/wheel/test/wheels"
   inside wheel python3 -m venv /venv
   inside wheel pip install --quiet --no-index --find-links /test/wheels neuronmm
@@ -142,6 +143,20 @@ print(sys.version.split()[0], neuronmm.LLM(sys.argv[1]).generate("One day")[0].o
   $found || echo "skipped: the wheel of the stable ABI: there is no Python 3.12 or newer"
 }
 
+# Debian 12 has Python 3.11. Debian 13 has 3.13, which the wheel of the stable ABI serves.
+test_wheels() {
+  local wheel found=false
+  for wheel in "$dist"/neuronmm-*.whl; do
+    case "$wheel" in
+      *-cp311-cp311-*) test_wheel "$wheel" bookworm 3.11 ;;
+      *-cp312-abi3-*) test_wheel "$wheel" trixie 3.13 ;;
+      *) continue ;;
+    esac
+    found=true
+  done
+  $found || fail "$dist: expected a wheel of CPython 3.11 or of the stable ABI, found none"
+}
+
 test_deb
-test_wheel
 test_stable_abi
+test_wheels
