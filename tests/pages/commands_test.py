@@ -48,6 +48,7 @@ NOT_RUN = {
     r"bench MODEL --prompt-tokens 512\b": "needs a model with a longer context",
     r"--bytes 80M\b": "needs a model that is larger than the budget",
     r"--draft MODEL_DIR_4BIT\b": "needs a second form of the model",
+    r"--adapter ADAPTER_DIR\b": "needs a LoRA adapter",
     r"examples/kernel/step\d": "the test examples.kernel runs it",
 }
 # Why they are not run in the short test.
