@@ -1,7 +1,6 @@
 #include "exports/padded_folder.h"
 
 #include <algorithm>
-#include <list>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -37,15 +36,15 @@ constexpr int64_t kNeuronBlock = 64;
 // A matrix of the new folder. Rows and columns beyond those of the model's matrix are zeros.
 struct PaddedMatrix {
   std::string name;
-  const ops::LinearWeight* weight;
-  const ops::Pivots* input;  // the pivots that gate and up share
+  ops::LinearWeight weight;
+  ops::Pivots input;  // the pivots that gate and up share
   int64_t rows, columns;
   DType dtype;
 };
 
 Status visit_padded(const io::Checkpoint& checkpoint, const PaddedMatrix& matrix,
                     const TensorSource::Use& use) {
-  const auto stored = gguf_out::dense_rows(*matrix.weight, *matrix.input);
+  const auto stored = gguf_out::dense_rows(matrix.weight, matrix.input);
   const int64_t step = std::max<int64_t>(1, kPieceElements / matrix.columns);
   std::vector<float> values;
   std::vector<std::byte> bytes;
@@ -74,12 +73,8 @@ class PaddedSources {
 
   std::vector<TensorSource> make() {
     const int64_t hidden = model_.config.hidden_size, rows = model_.config.vocab_size;
-    tables_.push_back({model_.table});
-    add("model.embed_tokens", tables_.back(), rows, hidden);
-    if (!model_.head.empty()) {
-      tables_.push_back({model_.head});
-      add("lm_head", tables_.back(), rows, hidden);
-    }
+    add("model.embed_tokens", {.w_t = model_.table}, rows, hidden);
+    if (!model_.head.empty()) add("lm_head", {.w_t = model_.head}, rows, hidden);
     for (const model::LayerWeights& layer : model_.layers) add_layer(layer);
     add_vectors();
     return std::move(sources_);
@@ -100,8 +95,8 @@ class PaddedSources {
   }
 
   void add(const std::string& module, const ops::LinearWeight& weight, int64_t rows,
-           int64_t columns, const ops::Pivots& input = kNoPivots) {
-    const PaddedMatrix matrix = {module + ".weight", &weight, &input, rows, columns, dtype_};
+           int64_t columns, const ops::Pivots& input = {}) {
+    const PaddedMatrix matrix = {module + ".weight", weight, input, rows, columns, dtype_};
     TensorSource source = {.spec = {matrix.name, dtype_, {rows, columns}}};
     source.visit = [&checkpoint = model_.checkpoint, matrix](const TensorSource::Use& use) {
       return visit_padded(checkpoint, matrix, use);
@@ -136,11 +131,9 @@ class PaddedSources {
     }
   }
 
-  static inline const ops::Pivots kNoPivots = {};
   const SourceModel& model_;
   const int64_t neurons_;
   const DType dtype_;
-  std::list<ops::LinearWeight> tables_;
   std::set<std::string> names_;  // of vectors
   std::vector<TensorSource> sources_;
 };

@@ -113,7 +113,7 @@ Result<std::optional<StagingFolder>> StagingFolder::find(const fs::path& path) {
 // again.
 Result<StagingFolder> StagingFolder::create(const fs::path& path) {
   std::error_code error;
-  fs::create_directories(path.parent_path(), error);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error) return cannot("created", path.parent_path(), error.value());
   while (true) {
     const bool made = mkdir(path.c_str(), 0777) == 0;
