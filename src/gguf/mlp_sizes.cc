@@ -27,16 +27,16 @@ Result<MlpSizes> read_mlp_sizes(const io::GgufFacts& facts, int64_t layers) {
 
 Result<nlohmann::ordered_json> compression_record(const io::GgufMetadata& metadata,
                                                   const MlpSizes& sizes) {
-  using Json = nlohmann::ordered_json;
   constexpr std::string_view kKey = "neuronmm.compression";
   double kept = 0.0;
-  Json ranks = Json::array();
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
   for (const int64_t neurons : sizes.layers) {
     kept += static_cast<double>(neurons);
     ranks.push_back({{"gate", 0}, {"up", 0}, {"down", 0}, {"neurons", neurons}});
   }
   const double all = static_cast<double>(sizes.largest) * static_cast<double>(sizes.layers.size());
-  Json record = {{"method", "unknown"}, {"ratio", 1.0 - kept / all}, {"block", 1}};
+  nlohmann::ordered_json record = {
+      {"method", "unknown"}, {"ratio", 1.0 - kept / all}, {"block", 1}};
   NMM_ASSIGN(const auto text, metadata.string(kKey));
   if (text) {
     const std::string source = fmt::format("{}: {:?}", metadata.source(), kKey);

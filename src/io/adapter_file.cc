@@ -128,8 +128,8 @@ class AdapterReader {
 Result<AdapterFile> AdapterFile::open(const fs::path& folder) {
   const fs::path path = folder / kAdapterFileName;
   std::error_code error;
-  const auto has = [&](const fs::path& file) {
-    return fs::symlink_status(file, error).type() != fs::file_type::not_found;
+  const auto has = [&](const fs::path& found) {
+    return fs::symlink_status(found, error).type() != fs::file_type::not_found;
   };
   if (!has(path) && has(folder / "adapter_model.bin"))
     return fail(

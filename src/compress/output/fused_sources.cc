@@ -24,7 +24,8 @@ std::vector<TensorSource> fused_sources(std::vector<TensorSource> sources,
     parts.resize(static_cast<size_t>(module->parts));
     parts[static_cast<size_t>(module->part)] = std::move(source);
   }
-  for (auto& [name, parts] : fused) {
+  for (auto& [name, fused_parts] : fused) {
+    std::vector<TensorSource> parts = std::move(fused_parts);
     const auto same_dtype = [&](const TensorSource& part) {
       return part.spec.dtype == parts.front().spec.dtype;
     };
