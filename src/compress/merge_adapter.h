@@ -26,7 +26,7 @@ struct MergeSummary {
   std::string class_name;                     // "LlamaForCausalLM"
   int64_t parameters = 0;                     // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;  // of the weights
-  std::vector<std::string> notes = {};             // files that were not copied
+  std::vector<std::string> notes = {};        // files that were not copied
 };
 
 // Writes `out`. Memory holds some rows of one tensor. Fails if the adapter cannot be merged, if a

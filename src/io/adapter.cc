@@ -53,8 +53,8 @@ LowRankUpdate::Values transposed_adapter_floats(const TensorView& matrix) {
   return transposed;
 }
 
-// The change of an adapter to one tensor of the model. The views are rows of the adapter's tensors if
-// the module is fused in the adapter and split in the model.
+// The change of an adapter to one tensor of the model. The views are rows of the adapter's tensors
+// if the module is fused in the adapter and split in the model.
 struct TensorChange {
   std::string module;                     // the name in the adapter, for messages
   const AdapterModule* update = nullptr;  // null if nothing is added

@@ -217,7 +217,8 @@ TEST_F(Import, UnsupportedFeaturesAreRefusedByName) {
   }
   GgufBuilder other;
   other.text("general.architecture", "gptneox").tensor("a", {1}, {1.0f});
-  EXPECT_TRUE(fails_with(import(other), {"\"gptneox\" is not supported", "one of llama, deci, qwen2"}));
+  EXPECT_TRUE(
+      fails_with(import(other), {"\"gptneox\" is not supported", "one of llama, deci, qwen2"}));
   GgufBuilder nameless;
   nameless.tensor("a", {1}, {1.0f});
   EXPECT_TRUE(fails_with(import(nameless), {"general.architecture", "missing"}));

@@ -103,11 +103,11 @@ struct GgufFamily {
   // The inverse of `numbers` and `complete`. What it cannot express is found by reading the file
   // again (gguf_out/file_check.h), so it need not fail.
   void (*write)(const ModelConfig& config, GgufKeys& keys) = nullptr;
-  // The parts that llama.cpp loads (src/models of its source, state 0c1e57098): biases of the attention's
-  // output and of the MLP, and divisors of RoPE frequencies (rope_freqs.weight).
+  // The parts that llama.cpp loads (src/models of its source, state 0c1e57098): biases of the
+  // attention's output and of the MLP, and divisors of RoPE frequencies (rope_freqs.weight).
   bool loads_output_biases = false, loads_rope_divisors = false;
-  // The place where llama.cpp finds the LM head: in output.weight or else in the table, always in the table,
-  // or always in output.weight.
+  // The place where llama.cpp finds the LM head: in output.weight or else in the table, always in
+  // the table, or always in output.weight.
   enum class Head { kEither, kTable, kOwn };
   Head head = Head::kEither;
 };
