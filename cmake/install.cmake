@@ -18,6 +18,7 @@ install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADI
 install(DIRECTORY models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/models COMPONENT program)
 install(DIRECTORY examples/kernel DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/examples COMPONENT program
         FILES_MATCHING PATTERN "*.py" PATTERN "*.md")
+install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune OPTIONAL)
 endif()

@@ -65,7 +65,8 @@ test_deb() {
   version=$(dpkg-deb -f "$package" Version)
   [ "$(inside deb neuronmm --version)" = "neuronmm ${version%%-*}" ]
   quick_starts deb
-  for file in man/man1/neuronmm.1 bash-completion/completions/neuronmm neuronmm/models/demo/README.md; do
+  for file in man/man1/neuronmm.1 bash-completion/completions/neuronmm neuronmm/models/demo/README.md \
+    doc/neuronmm/copyright; do
     [ -s "$work/deb/usr/share/$file" ] || fail "expected /usr/share/$file in the package"
   done
 }

@@ -2,14 +2,15 @@
 
 usage: gguf_out.py NEURONMM LLAMA_BIN WORK_FOLDER MODEL...
 
-The tiny models of tests/model/families are exported as fp32, and llama.cpp's logits are compared
+The tiny models of tests/model/families are exported as fp32, and llama-cpp-python's logits are compared
 with those of transformers. So are models with MLPs of unequal sizes. Every MODEL is exported in all types.
-gguf reads the files, llama.cpp checks every block and continues a text, its tokens are compared with
-ours, and its perplexity of the file in BF16 with the one of the model here.
+gguf reads the files, and llama.cpp checks every block and continues a text. Its tokens, the prompt that
+llama-cpp-python makes of a conversation and the loss of a text in fp32 and BF16 are compared with ours.
 """
 
 import base64
 import json
+import math
 import os
 import pathlib
 import re
@@ -27,6 +28,9 @@ MODELS = [pathlib.Path(path) for path in sys.argv[4:]]
 TYPES = ["Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL", "F16"]
 # llama.cpp computes fp32 in another order than transformers, and GELU by a table of F16 (Gemma).
 TOLERANCE = 1e-3
+# llama.cpp multiplies BF16 weights by activations in BF16, as it does in files of its own converter.
+LOSS_BOUNDS = {"F32": 1e-4, "BF16": 1e-2}
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which colour has the sky?"}]
 TEXTS = [
     "Once upon a time, there was a cat.",
     " two  spaces   and\n\nlines\t\ttabs ",
@@ -71,12 +75,18 @@ def weights(name, shape, gain):
     return ((2 * unit - 1) * 0.35 + mean).astype(np.float32).reshape(shape)
 
 
-def llama_logits(file, tokens):
-    result = subprocess.run([LLAMA / "llama_logits", file, *map(str, tokens)], capture_output=True)
+def by_llama_cpp(*arguments):
+    result = subprocess.run([sys.executable, HERE.parent / "by_llama_cpp.py", *map(str, arguments)],
+                            capture_output=True)
     if result.returncode != 0:
-        check(False, f"{file}: llama.cpp: {result.stderr.decode(errors='replace')[-800:]}")
+        check(False, f"{arguments[1]}: llama-cpp-python: {result.stderr.decode(errors='replace')[-800:]}")
         return None
-    return np.frombuffer(result.stdout, dtype=np.float32)
+    return result.stdout
+
+
+def llama_logits(file, tokens):
+    result = by_llama_cpp("logits", file, *tokens)
+    return np.frombuffer(result, dtype=np.float32) if result is not None else None
 
 
 def compare(name, found, wanted):
@@ -125,9 +135,45 @@ def token_ids_there(file, text):
     return json.loads(result.stdout.strip().splitlines()[-1]) if result.returncode == 0 else None
 
 
+def loss_of(logits, ids):
+    """Returns the mean loss of the ids behind the first one, in nats."""
+    rows = logits.reshape(len(ids), -1)[:-1].astype(np.float64)
+    top = rows.max(axis=1)
+    return float((top + np.log(np.exp(rows - top[:, None]).sum(axis=1)) - rows[np.arange(len(rows)), ids[1:]]).mean())
+
+
+def test_loss(model, file, kind):
+    """Compares the loss of a text in the file there with the loss of the model here."""
+    text = WORK / "text.txt"
+    text.write_text((ROOT / "models/demo/evaluation.txt").read_text()[:900])
+    run(NEURONMM, "perplexity", model, text, "--context", "256", "--limit", "1", "--activations", "fp32",
+        "--json", WORK / "loss.json")
+    here = math.log(json.loads((WORK / "loss.json").read_text())["perplexity"])
+    logits = llama_logits(file, ids := token_ids_here(model, text.read_text())[:256])
+    if logits is None:
+        return
+    there = loss_of(logits, ids)
+    print(f"{model.name} {kind}: loss {here:.5f} here, {there:.5f} in llama-cpp-python")
+    check(abs(there - here) <= LOSS_BOUNDS[kind], f"{model.name} {kind}: loss {here} here, {there} there")
+
+
+def test_prompt(model, file):
+    if "chat_template" not in (model / "tokenizer_config.json").read_text() and not (model / "chat_template.jinja").exists():
+        return
+    messages = WORK / "messages.json"
+    messages.write_text(json.dumps(MESSAGES))
+    ours = run(NEURONMM, "tokenize", model, "--messages", messages, "--json", "-").stdout
+    theirs, answer = by_llama_cpp("prompt", file, messages), by_llama_cpp("answer", file, messages)
+    if theirs is None or answer is None:
+        return
+    check(json.loads(ours)["text"] == json.loads(theirs), f"{model.name}: prompt {ours} here, {theirs} there")
+    print(f"{model.name}: llama-cpp-python answers {answer.decode().strip()}")
+    check(json.loads(answer).strip(), f"{model.name}: an empty answer")
+
+
 def test_model(model):
     name = model.name
-    for kind in ["BF16", *TYPES]:
+    for kind in ["F32", "BF16", *TYPES]:
         file = WORK / "model.gguf"
         result = export(model, file, "--type", kind)
         if result.returncode != 0:
@@ -139,8 +185,11 @@ def test_model(model):
         continued = run(LLAMA / "llama-completion", "-m", file, "--check-tensors", "-no-cnv", "-n", "8", "--temp", "0",
                         "-t", "2", "-p", "The capital of France is")
         print(f"{name} {kind}: {file.stat().st_size / 1e6:.1f} MB: {continued.stdout.strip()!r}")
+        if kind in LOSS_BOUNDS:
+            test_loss(model, file, kind)
         if kind != "BF16":
             continue
+        test_prompt(model, file)
         for text in TEXTS:
             ours, theirs = token_ids_here(model, text), token_ids_there(file, text)
             check(ours == theirs, f"{name}: ids of {text!r}: {ours} here, {theirs} there")
