@@ -14,6 +14,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -195,9 +196,30 @@ def test_model(model):
             check(ours == theirs, f"{name}: ids of {text!r}: {ours} here, {theirs} there")
 
 
+def test_sizes_per_layer():
+    """Layers of unequal sizes: llama.cpp reads the architectures that have them as it reads equal ones."""
+    demo, qwen3 = ROOT / "models/demo", WORK / "qwen3"
+    config = json.loads((demo / "config.json").read_text())
+    config |= {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+    (WORK / "qwen3.json").write_text(json.dumps(config))
+    run(NEURONMM, "synthesize", "--config", WORK / "qwen3.json", "-o", qwen3, "--force")
+    for name in ["tokenizer.json", "tokenizer_config.json"]:
+        shutil.copy(demo / name, qwen3 / name)
+    for model, architecture in [(demo, "deci"), (qwen3, "openelm")]:
+        small, file = WORK / f"small_{architecture}", WORK / "model.gguf"
+        run(NEURONMM, "compress", model, "-o", small, "--force", "--form", "neurons", "--ratio", "0.2",
+            "--calibration", demo / "calibration.txt", "--calibration-tokens", "8192")
+        if export(small, file, "--type", "F32").returncode != 0:
+            continue
+        found = gguf.GGUFReader(file).get_field("general.architecture").contents()
+        check(found == architecture, f"{file}: the architecture is {found} instead of {architecture}")
+        test_loss(small, file, "F32")
+
+
 def main():
     WORK.mkdir(parents=True, exist_ok=True)
     test_families()
+    test_sizes_per_layer()
     for model in MODELS:
         test_model(model)
     if failures:

@@ -1,9 +1,9 @@
-"""Loads padded folders of compressed models in vLLM.
+"""Loads dense and padded folders in vLLM.
 
 Usage: padded.py NEURONMM FOLDER
 
-models/demo is compressed to each form, padded, and run by vLLM in fp32 on the CPU. Its greedy tokens
-and their log-probabilities must be those of transformers on the same folder.
+vLLM runs models/demo in fp32 on the CPU, and so it does after each form was compressed and padded. Its
+greedy tokens and their log-probabilities must be those of transformers on the same folder.
 """
 
 import pathlib
@@ -53,16 +53,18 @@ def by_vllm(folder):
 
 def main():
     neuronmm, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    folders = {"dense": "models/demo"}
     for form, options in FORMS.items():
-        small, padded = root / form, root / f"{form}_padded"
+        small, folders[form] = root / form, root / f"{form}_padded"
         run(neuronmm, "compress", "models/demo", "-o", small, "--calibration", "models/demo/calibration.txt", *options)
-        run(neuronmm, "export", small, "--target", "padded", "-o", padded)
-        (ids, expected), (found_ids, found) = by_transformers(padded), by_vllm(padded)
+        run(neuronmm, "export", small, "--target", "padded", "-o", folders[form])
+    for form, folder in folders.items():
+        (ids, expected), (found_ids, found) = by_transformers(folder), by_vllm(folder)
         distance = max(abs(a - b) for a, b in zip(found, expected))
         print(f"  {form:10} {distance:.1e}")
         if found_ids != ids or distance > BOUND:
             sys.exit(f"{form}: vLLM gave {found_ids} {found}, transformers {ids} {expected}")
-    print("vLLM loads every padded folder")
+    print("vLLM loads every folder")
 
 
 if __name__ == "__main__":
