@@ -19,7 +19,8 @@ if [ ! -d "$package" ]; then
     --dest $work llama-cpp-python==0.3.36 || { echo "skipped: llama-cpp-python cannot be downloaded"; exit 0; }
   tar xf $work/$release.tar.gz -C $work
 fi
-cmake -S "$source" -B $work/llama -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+# Without GGML_NATIVE=OFF, g++ 12 on a processor with AMX makes kernels that end with an illegal instruction.
+cmake -S "$source" -B $work/llama -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=OFF \
   -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF >/dev/null
 cmake --build $work/llama --target llama-tokenize llama-completion >/dev/null
 smollm2=${NEURONMM_TEST_DATA:-../shared/data}/models/smollm2-135m-instruct

@@ -53,7 +53,7 @@ def run(*command, ok=True):
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace",
                             stdin=subprocess.DEVNULL)
     if ok and result.returncode != 0:
-        check(False, f"{' '.join(map(str, command))}: {result.stderr[-1500:]}")
+        check(False, f"{' '.join(map(str, command))}: exit code {result.returncode}: {result.stderr[-1500:]}")
     return result
 
 
