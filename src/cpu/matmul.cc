@@ -217,9 +217,9 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
 
 namespace {
 
-// Packs activate(gates) * ups, one tile of rows after the other, while it is in the first-level
+// Packs gated(gates, ups), one tile of rows after the other, while it is in the first-level
 // cache.
-void pack_gated(Gating gating, MutableMatrixView gates, MutableMatrixView ups,
+void pack_gated(const Gating& gating, MutableMatrixView gates, MutableMatrixView ups,
                 const ProductPart& part, int64_t column, const RowPacker& hidden) {
   int64_t first = 0;
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
@@ -235,7 +235,8 @@ void pack_gated(Gating gating, MutableMatrixView gates, MutableMatrixView ups,
 // The variant for more threads than groups of panels: every panel is a task, and the hidden rows
 // are packed when all of them are there.
 void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, const Product& up,
-                                Gating gating, Buffer<float>& scratch, const RowPacker& hidden) {
+                                const Gating& gating, Buffer<float>& scratch,
+                                const RowPacker& hidden) {
   const int64_t rows = up.a.rows, n = up.w->n(), width = up.w->panels() * kPanel;
   float* const sums = scratch.reserve(2 * rows * width);
   const MutableMatrixView gates(sums, rows, n, width), ups(sums + rows * width, rows, n, width);
@@ -258,8 +259,8 @@ void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, con
 
 }  // namespace
 
-void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up, Gating gating,
-                      Buffer<float>& scratch, const RowPacker& hidden) {
+void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up,
+                      const Gating& gating, Buffer<float>& scratch, const RowPacker& hidden) {
   const PackedRows& a = up.a;
   const int64_t n = up.w->n(), panels = up.w->panels();
   const RowSteps steps(kernels, gate.a, a, hidden.rows());

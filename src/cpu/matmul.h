@@ -72,10 +72,10 @@ struct Product {
 // Computes independent products in one parallel loop.
 void multiply(const Kernels& kernels, std::span<const Product> products);
 
-// Computes activate(A_gate · W_gate + bias) * (A_up · W_up + bias) and packs it into `hidden`. A
+// Computes gated(A_gate · W_gate + bias, A_up · W_up + bias) and packs it into `hidden`. A
 // thread packs its part of a group of panels for the next product while it is in cache. gate.y and
-// up.y are not used. `gating` is the kernel of the activation.
-void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up, Gating gating,
-                      Buffer<float>& scratch, const RowPacker& hidden);
+// up.y are not used. `gating` is the function of the activation.
+void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up,
+                      const Gating& gating, Buffer<float>& scratch, const RowPacker& hidden);
 
 }  // namespace neuronmm::cpu

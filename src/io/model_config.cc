@@ -86,7 +86,7 @@ Status read_sizes(const JsonFields& fields, const json& given, ModelConfig& conf
 // Reads the activation, of which the classes of a family know only one.
 Status read_activation(const JsonFields& fields, const Family& family, ModelConfig& config) {
   config.activation = family.activation;
-  const bool silu = family.activation == Activation::kSilu;
+  const bool silu = family.activation != Activation::kGeluTanh;
   const std::string key = silu ? "hidden_act" : "hidden_activation";
   NMM_ASSIGN(const auto name, fields.string(key));
   if (!name) return {};
@@ -192,6 +192,20 @@ void ModelConfig::fill_layers(const LayerAttention& attention) {
 
 bool ModelConfig::has_window() const {
   return std::ranges::any_of(layers, [](const LayerAttention& layer) { return layer.window > 0; });
+}
+
+bool ModelConfig::is_mixture(int64_t layer) const {
+  if (!experts) return false;
+  return experts->dense.empty() || !experts->dense.at(static_cast<size_t>(layer));
+}
+
+int64_t ModelConfig::active_neurons() const {
+  int64_t most = 0;
+  for (int64_t layer = 0; layer < num_hidden_layers; ++layer) {
+    most = std::max(most,
+                    is_mixture(layer) ? experts->active * experts->width : intermediate_size);
+  }
+  return most;
 }
 
 int64_t ModelConfig::long_rope_from() const {
