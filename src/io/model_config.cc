@@ -9,6 +9,7 @@
 #include "io/families/family_reader.h"
 #include "io/families/known_keys.h"
 #include "io/folder_writer.h"
+#include "io/foreign_methods.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/mistaken_files.h"
@@ -97,6 +98,15 @@ Status read_activation(const JsonFields& fields, const Family& family, ModelConf
   return {};
 }
 
+// Only the tensors of families that stack experts are known in MXFP4.
+Status refuse_mxfp4(const JsonFields& fields, const Family& family) {
+  const json* const entry = fields.find("quantization_config");
+  if (!family.names.stacked.empty() || entry == nullptr || !entry->is_object()) return {};
+  if (entry->value("quant_method", json()) != "mxfp4") return {};
+  return fail("{}: \"quantization_config\": \"quant_method\": {}", fields.source(),
+              refusal_of_method("mxfp4"));
+}
+
 Status read_tied(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(const auto tied, fields.boolean("tie_word_embeddings"));
   config.tie_word_embeddings = tied.value_or(false);
@@ -177,6 +187,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(read_dtype(fields, config));
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));
   NMM_ASSIGN(config.quantization, read_quantization(fields));
+  NMM_TRY(refuse_mxfp4(fields, family));
   return config;
 }
 
@@ -202,8 +213,7 @@ bool ModelConfig::is_mixture(int64_t layer) const {
 int64_t ModelConfig::active_neurons() const {
   int64_t most = 0;
   for (int64_t layer = 0; layer < num_hidden_layers; ++layer) {
-    most = std::max(most,
-                    is_mixture(layer) ? experts->active * experts->width : intermediate_size);
+    most = std::max(most, is_mixture(layer) ? experts->active * experts->width : intermediate_size);
   }
   return most;
 }

@@ -110,7 +110,8 @@ class ComposedAttention : public Attention {
   // NaN stays NaN.
   void limit(MutableMatrixView x) const {
     for (int64_t i = 0; i < x.rows; ++i) {
-      for (int64_t j = 0; j < x.columns; ++j) x.row(i)[j] = std::clamp(x.row(i)[j], -clamp_, clamp_);
+      for (int64_t j = 0; j < x.columns; ++j)
+        x.row(i)[j] = std::clamp(x.row(i)[j], -clamp_, clamp_);
     }
   }
 

@@ -93,8 +93,8 @@ class Attention {
   virtual ~Attention() = default;
   // Computes y = o(attention(t * rope(norm(q(x))), rope(norm(k(x))), v(x))) for the new tokens x
   // [M,H], where t is the factor of temperature_beta, `norms` tells the place of the norms, and
-  // `clamp` limits what they return, and stores their keys and values as `layer` of the batch's caches. Does not change the caches'
-  // lengths. y [M,H] does not overlap x.
+  // `clamp` limits what they return, and stores their keys and values as `layer` of the batch's
+  // caches. Does not change the caches' lengths. y [M,H] does not overlap x.
   virtual void apply(ConstMatrixView x, const RotaryEmbedding& rotary, int64_t layer, Batch batch,
                      MutableMatrixView y) const = 0;
 };

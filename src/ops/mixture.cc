@@ -91,8 +91,7 @@ class ComposedMixture : public Mlp {
 }  // namespace
 
 void route(ConstMatrixView logits, int64_t active, bool divided, std::span<RoutedExpert> routed) {
-  NMM_CHECK(active >= 1 && active <= logits.columns &&
-            std::ssize(routed) == logits.rows * active);
+  NMM_CHECK(active >= 1 && active <= logits.columns && std::ssize(routed) == logits.rows * active);
   std::vector<Scored> scored(static_cast<size_t>(logits.columns));
   for (int64_t i = 0; i < logits.rows; ++i) {
     route_row(logits.row(i), logits.columns, divided, scored,

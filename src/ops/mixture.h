@@ -73,8 +73,9 @@ class Router {
   std::unique_ptr<Linear> linear_;
 };
 
-// Returns a layer that computes by linear layers and MLPs of `backend`: each expert is applied once,
-// to all tokens that have chosen it. Linear layers and MLPs may point into `weight`'s checkpoint.
+// Returns a layer that computes by linear layers and MLPs of `backend`: each expert is applied
+// once, to all tokens that have chosen it. Linear layers and MLPs may point into `weight`'s
+// checkpoint.
 std::unique_ptr<Mlp> compose_mixture(const Backend& backend, const MixtureWeight& weight);
 
 }  // namespace neuronmm::ops

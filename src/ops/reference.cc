@@ -138,8 +138,7 @@ class ReferenceMlp final : public Mlp {
     DoubleMatrix inner = multiply(input, weight_.gate);
     const DoubleMatrix up = multiply(input, weight_.up);
     for (size_t i = 0; i < inner.values.size(); ++i)
-      inner.values[i] =
-          gated(weight_.activation, weight_.clamp, inner.values[i], up.values[i]);
+      inner.values[i] = gated(weight_.activation, weight_.clamp, inner.values[i], up.values[i]);
     narrow(multiply(inner, weight_.down), y);
   }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The weights of linear layers, MLPs and mixtures of them, as checkpoints store them: dense, low-rank or pivoted, in
-// floats or rounded. The loader fills these views, and a backend makes its layers from them. The
-// views do not own memory, so the checkpoint must outlive them.
+// The weights of linear layers, MLPs and mixtures of them, as checkpoints store them: dense,
+// low-rank or pivoted, in floats or rounded. The loader fills these views, and a backend makes its
+// layers from them. The views do not own memory, so the checkpoint must outlive them.
 //
 // The same letters are used everywhere: M tokens, K in-features, r rank, N out-features. A layer
 // computes Y[M,N] = X[M,K] · W[K,N], and a low-rank layer has W ~ U[K,r] · V[r,N]. Checkpoints hold

@@ -64,8 +64,12 @@ class SummedMlp : public ops::Mlp {
     NMM_CHECK(neurons.count > 0 || !communicator.is_first());
     if (neurons.count == 0) return;
     ColumnCopies copies;
-    ops::MlpWeight part = {neurons_out(weight.gate, neurons), neurons_out(weight.up, neurons),
-                           weight.down, weight.in, weight.activation, weight.clamp};
+    ops::MlpWeight part = {neurons_out(weight.gate, neurons),
+                           neurons_out(weight.up, neurons),
+                           weight.down,
+                           weight.in,
+                           weight.activation,
+                           weight.clamp};
     if (!communicator.is_first()) part.down.bias = {};  // process 0 alone adds the bias
     ops::WeightView& first = part.down.low_rank() ? part.down.u_t : part.down.w_t;
     first = copies.columns_of(first, neurons);
