@@ -16,13 +16,16 @@ struct TensorRename {
 constexpr TensorRename kModelTensors[] = {
     {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}};
 constexpr TensorRename kLayerTensors[] = {
-    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
-    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
-    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},       {"self_attn.output_norm", "post_attention_norm"},
-    {"mlp.output_norm", "post_ffw_norm"}};
+    {"input_layernorm", "attn_norm"},     {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},       {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"},  {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.o_proj", "attn_output"},  {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},        {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},        {"self_attn.output_norm", "post_attention_norm"},
+    {"mlp.output_norm", "post_ffw_norm"}, {"mlp.router", "ffn_gate_inp"}};
+// The matrices of all experts of a layer are one tensor. Files before 2024 have one for each.
+constexpr TensorRename kExpertTensors[] = {
+    {"gate_proj", "ffn_gate"}, {"up_proj", "ffn_up"}, {"down_proj", "ffn_down"}};
 
 std::string_view find_gguf_name(std::span<const TensorRename> names, std::string_view folder) {
   const auto found = std::ranges::find(names, folder, &TensorRename::folder);
@@ -38,7 +41,23 @@ struct PlaceInFile {
   const io::SlicedModule* sliced = nullptr;
   // The module of the folder's tensor: "mlp.up_proj".
   std::string_view module = {};
+  // The expert whose part of the file's tensor it is, or -1; and the name of the tensor in files
+  // that have one for each expert.
+  int64_t expert = -1;
+  std::string alone = {};
 };
+
+// Returns the place of a matrix or bias of an expert: `within` is "3.up_proj".
+PlaceInFile place_of_expert(std::string_view layer, std::string_view within,
+                            std::string_view ending) {
+  const size_t dot = within.find('.');
+  PlaceInFile place;
+  std::from_chars(within.data(), within.data() + dot, place.expert);
+  const std::string_view name = find_gguf_name(kExpertTensors, within.substr(dot + 1));
+  place.name = fmt::format("blk.{}.{}_exps{}", layer, name, ending);
+  place.alone = fmt::format("blk.{}.{}.{}{}", layer, name, place.expert, ending);
+  return place;
+}
 
 // Translates the name of a tensor: "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
 PlaceInFile place_of(std::string_view folder_name, const io::ModuleNames& names) {
@@ -50,6 +69,11 @@ PlaceInFile place_of(std::string_view folder_name, const io::ModuleNames& names)
   const std::string_view rest = name.substr(kLayers.size());
   const size_t end = rest.find('.');
   const std::string_view layer = rest.substr(0, end), module = rest.substr(end + 1);
+  constexpr std::string_view kExperts = "mlp.experts.";
+  if (module.starts_with(kExperts))
+    return place_of_expert(layer, module.substr(kExperts.size()), ending);
+  // The only tensor of a layer that has neither of the usual endings.
+  if (ending == ".sinks") return {fmt::format("blk.{}.attn_sinks.weight", layer)};
   for (const io::SlicedModule& sliced : names.sliced) {
     if (std::ranges::find(sliced.parts, module) != sliced.parts.end())
       return {fmt::format("blk.{}.{}{}", layer, sliced.own, ending), &sliced, module};
@@ -84,11 +108,31 @@ Shape without_leading_ones(const Shape& shape, size_t dimensions) {
   return {first, shape.end()};
 }
 
+// A router with more rows than there are experts would choose some that do not exist.
+Status check_router(const io::GgufShards& model, const io::GgufTensor& tensor,
+                    const Shape& expected) {
+  const Shape found = without_leading_ones(tensor.shape, 2);
+  if (found.size() != 2 || found[1] != expected[1] || found[0] <= expected[0]) return {};
+  return fail(
+      "{}: tensor {:?}: expected a row for each of the {} experts of the file's keys, found {} "
+      "rows: it names expert {}, which does not exist",
+      model.metadata().source(), tensor.name, expected[0], found[0], expected[0]);
+}
+
 Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec,
                                  const io::ModelConfig& config, const io::GgufFamily& gguf,
                                  const TablesOfFile& tables) {
   PlaceInFile place = place_of(spec.name, gguf.names);
   if (spec.name == "model.embed_tokens.weight") place.name = tables.table;
+  if (place.expert >= 0 && model.tensors().contains(place.alone)) {
+    if (model.tensors().contains(place.name))
+      return fail(
+          "{}: expected the experts of a layer either in one tensor or one by one, found both {:?} "
+          "and {:?}",
+          model.metadata().source(), place.name, place.alone);
+    place.name = place.alone;
+    place.expert = -1;
+  }
   const std::string& name = place.name;
   const std::string& source = model.metadata().source();
   const auto found = model.tensors().find(name);
@@ -98,6 +142,12 @@ Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSp
   Shape expected = spec.shape;
   if (place.sliced != nullptr)
     std::tie(weight.first_row, expected.front()) = rows_within(place, config);
+  if (place.expert >= 0) {
+    weight.first_row = place.expert * spec.shape.front();
+    expected.insert(expected.begin(), config.experts->count);
+  }
+  if (place.module == "mlp.router" && expected.size() == 2)
+    NMM_TRY(check_router(model, tensor, expected));
   if (without_leading_ones(tensor.shape, expected.size()) != expected)
     return fail("{}: tensor {:?}: expected the shape {}, found {}", source, name,
                 shape_string(expected), shape_string(tensor.shape));

@@ -210,6 +210,13 @@ bool ModelConfig::is_mixture(int64_t layer) const {
   return experts->dense.empty() || !experts->dense.at(static_cast<size_t>(layer));
 }
 
+Status refuse_mixtures(const ModelConfig& config, const std::string& source, std::string_view what,
+                       std::string_view advice) {
+  if (!config.experts) return {};
+  return fail("{}: its layers are mixtures of experts, which {} does not treat yet; {}", source,
+              what, advice);
+}
+
 int64_t ModelConfig::active_neurons() const {
   int64_t most = 0;
   for (int64_t layer = 0; layer < num_hidden_layers; ++layer) {

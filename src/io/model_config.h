@@ -202,6 +202,11 @@ struct ModelConfig {
   int64_t long_rope_from() const;
 };
 
+// Fails if some layer is a mixture of experts. `what` is what does not treat them, as "compress",
+// and `advice` says what to do instead.
+Status refuse_mixtures(const ModelConfig& config, const std::string& source, std::string_view what,
+                       std::string_view advice);
+
 // Returns the config.json text of a compressed model. All keys of `original_text` are kept, and the
 // record is added or replaced.
 Result<std::string> with_compression_record(std::string_view original_text,
