@@ -15,7 +15,9 @@ bool is_local(int64_t layer) { return layer % 2 == 0; }
 
 // The class has this table if the file has none.
 RopeTable default_gpt_oss_rope() {
-  YarnRopeScaling yarn = {.factor = 32.0, .original_max_position_embeddings = 4096};
+  YarnRopeScaling yarn;
+  yarn.factor = 32.0;
+  yarn.original_max_position_embeddings = 4096;
   yarn.truncate = false;
   return {.theta = kGptOssTheta, .scaling = yarn};
 }
