@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "io/quantization.h"
 #include "io/safetensors_writer.h"
+#include "ops/low_bit.h"
+#include "ops/weights.h"
 
 namespace neuronmm::model {
 namespace {
@@ -128,6 +131,23 @@ std::optional<LowBitFormat> rounding_of(std::string_view tensor_name, const io::
   const bool rounded =
       is_linear(tensor_name, config) || (table && quantization.exceptions.contains(kTable));
   return rounded ? quantization.rounding_of(tensor_name) : std::nullopt;
+}
+
+// A rounded matrix has its values, one bf16 scale per row and group of 128 columns and, with 4
+// bits, one byte per row and group.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding) {
+  if (!rounding) return {spec};
+  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
+  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  std::vector<io::TensorSpec> specs = {
+      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
+      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
+  if (rounding->bits != 4) return specs;
+  specs.push_back(
+      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
+  return specs;
 }
 
 }  // namespace neuronmm::model

@@ -31,4 +31,9 @@ bool is_linear(std::string_view tensor_name, const io::ModelConfig& config);
 std::optional<LowBitFormat> rounding_of(std::string_view tensor_name, const io::ModelConfig& config,
                                         const io::Quantization& quantization);
 
+// Returns the tensors that the files of a folder hold for one tensor: itself, or its values with
+// their scales and groups.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding);
+
 }  // namespace neuronmm::model
