@@ -82,8 +82,9 @@ TEST(Families, RefusedFamiliesAreNamedWithWhatIsMissing) {
         std::pair("Gemma4ForConditionalGeneration", "head sizes"),
         std::pair("Glm4ForCausalLM", "RoPE"), std::pair("Cohere2ForCausalLM", "parallel"),
         std::pair("Lfm2ForCausalLM", "convolutions"), std::pair("DeepseekV3ForCausalLM", "latent"),
-        std::pair("MambaForCausalLM", "recurrent"), std::pair("MixtralForCausalLM", "experts"),
-        std::pair("GptOssForCausalLM", "sinks"), std::pair("Qwen3MoeForCausalLM", "experts")}) {
+        std::pair("MambaForCausalLM", "recurrent"), std::pair("Qwen2MoeForCausalLM", "experts"),
+        std::pair("GraniteMoeSharedForCausalLM", "dense MLP"),
+        std::pair("PhimoeForCausalLM", "experts")}) {
     EXPECT_TRUE(fails_with(parse_family("{}", name), {"config.json", name, "needs", missing}));
   }
   EXPECT_TRUE(
