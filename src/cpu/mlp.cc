@@ -83,8 +83,9 @@ class CpuMlp : public ops::Mlp {
 
     // Gate and up are never stored as whole matrices; only the packed hidden rows are.
     const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
-    multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), gating_,
-                     s.gate_up, hidden);
+    const GateUp gate_up[] = {
+        {.gate = gate_.output(gate_rows, {}), .up = up_.output(up_rows, {}), .hidden = &hidden}};
+    multiply_gate_up(kernels_, gate_up, gating_, s.gate_up);
     return hidden.rows();
   }
 
