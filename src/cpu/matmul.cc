@@ -349,6 +349,30 @@ void multiply_gate_up(const Kernels& kernels, std::span<const GateUp> mlps, cons
   });
 }
 
+namespace {
+
+// Adds the weighted rows of one product to `y`, which has the columns of the panels of `part`. Some
+// tiles of rows at a time pass through `own`.
+void add_weighted_rows(const Kernels& kernels, const WeightedProduct& weighted, ProductPart part,
+                       float* own, MutableMatrixView y) {
+  const auto& [product, rows, factors] = weighted;
+  const PackedRows& a = product.a;
+  const RowSteps steps(kernels, a, a, a);
+  for (int64_t tile = 0; tile < a.tiles; tile += steps.tiles()) {
+    const ProductPart of_step = steps.of(a, tile, a.tiles, part);
+    const int64_t first = a.first_row(tile), end = a.first_row(tile + of_step.tiles);
+    const MutableMatrixView out(own, end - first, y.columns, kGroupColumns);
+    kernels.multiply(a, *product.w, of_step, product.bias, out);
+    for (int64_t i = first; i < end; ++i) {
+      const auto at = static_cast<size_t>(i);
+      kernels.scale(factors[at], out.row(i - first), y.columns);
+      kernels.add(out.row(i - first), y.row(rows[at]), y.columns);
+    }
+  }
+}
+
+}  // namespace
+
 // A task has some columns of y and all products, so that the sums of a column have one order.
 void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> products,
                   Buffer<float>& scratch, MutableMatrixView y) {
@@ -365,23 +389,10 @@ void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> produ
     part.panels = std::min(group, panels - part.first_panel);
     const int64_t column = part.first_panel * kPanel;
     const int64_t columns = std::min(part.panels * kPanel, y.columns - column);
-    for (int64_t i = 0; i < y.rows; ++i) std::fill_n(y.row(i) + column, columns, 0.0f);
-    for (const auto& [product, rows, factors] : products) {
-      const PackedRows& a = product.a;
-      const RowSteps steps(kernels, a, a, a);
-      for (int64_t tile = 0; tile < a.tiles; tile += steps.tiles()) {
-        const ProductPart of_step = steps.of(a, tile, a.tiles, part);
-        const int64_t first = a.first_row(tile);
-        const MutableMatrixView out(outputs + own_floats * thread,
-                                    a.first_row(tile + of_step.tiles) - first, columns,
-                                    kGroupColumns);
-        kernels.multiply(a, *product.w, of_step, product.bias, out);
-        for (int64_t i = 0; i < out.rows; ++i) {
-          const auto at = static_cast<size_t>(first + i);
-          kernels.scale(factors[at], out.row(i), columns);
-          kernels.add(out.row(i), y.row(rows[at]) + column, columns);
-        }
-      }
+    const MutableMatrixView own_y(y.data + column, y.rows, columns, y.stride);
+    for (int64_t i = 0; i < y.rows; ++i) std::fill_n(own_y.row(i), columns, 0.0f);
+    for (const WeightedProduct& product : products) {
+      add_weighted_rows(kernels, product, part, outputs + own_floats * thread, own_y);
     }
   });
 }
