@@ -85,8 +85,10 @@ class PackingList {
 };
 
 struct Expert {
-  Expert(const ops::MlpWeight& weight, ForeignWeights foreign)
-      : gate(weight.gate, foreign), up(weight.up, foreign), down(weight.down, foreign) {
+  Expert(const ops::MlpWeight& weight, ForeignWeights foreign, Arena& arena)
+      : gate(weight.gate, foreign, &arena),
+        up(weight.up, foreign, &arena),
+        down(weight.down, foreign, &arena) {
     NMM_CHECK(gate.in_features() == up.in_features() && gate.out_features() == up.out_features() &&
               up.out_features() == down.in_features());
   }
@@ -143,7 +145,7 @@ class CpuMixture : public ops::Mlp {
               first_expert_ + std::ssize(weight.experts) <= router_.experts());
     experts_.reserve(weight.experts.size());
     for (const ops::MlpWeight& expert : weight.experts) {
-      experts_.emplace_back(expert, foreign);
+      experts_.emplace_back(expert, foreign, scratch_->arena);
       NMM_CHECK(expert.in_features() == in_features_ && expert.down.out_features() == in_features_);
     }
     const ops::MlpWeight first = weight.experts.empty() ? ops::MlpWeight() : weight.experts[0];

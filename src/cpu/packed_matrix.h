@@ -85,9 +85,9 @@ inline constexpr LowBitLayout kLayoutOfInt6 = {0, 3 * kHalfPanel};
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // w_t is [N, K], as checkpoints hold it.
+  // w_t is [N, K], as checkpoints hold it. The panels take memory of `arena` if there is one.
   explicit PackedMatrix(const ops::WeightView& w_t,
-                        ForeignWeights foreign = ForeignWeights::kNearest);
+                        ForeignWeights foreign = ForeignWeights::kNearest, Arena* arena = nullptr);
 
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
@@ -111,7 +111,7 @@ class PackedMatrix {
   int64_t words_before(int64_t k) const;
 
  private:
-  void allocate();
+  void allocate(Arena* arena);
   // Pack rows of a weight, which become columns of W from `first`, a multiple of kPanel, on.
   void pack(const ops::WeightView& rows, int64_t first);
   void pack_bf16(const TensorView& rows, int64_t first);
@@ -119,7 +119,7 @@ class PackedMatrix {
   void pack_int8(const ops::WeightView& rows, int64_t first);
   void pack_low_bit(const ops::WeightView& rows, int64_t first);
   void pack_foreign(const TensorView& w_t, const LowBitFormat& format);
-  void pack_coded(const TensorView& w_t);
+  void pack_coded(const TensorView& w_t, Arena* arena);
   void pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row);
   uint32_t* panel_at(int64_t i) { return words_.data() + i * panel_words(); }
   void copy_to_domains();
