@@ -64,8 +64,7 @@ void add_synthesize(Program& program) {
       ->type_name("N")
       ->capture_default_str()
       ->group(kAdvanced);
-  add_bits_flags(command, options->bits, "Write weights of 8, 6 or 4 bits")
-      ->default_str("floats of the config's dtype");
+  add_bits_flags(command, options->bits, "Write weights of 8, 6 or 4 bits")->default_str("floats");
   command->parse_complete_callback([options] { weight_formats(options->bits); });
   command->footer(
       "The folder has no tokenizer: bench, inspect and compress --method svd work on\n"

@@ -104,7 +104,8 @@ RECIPES = {
     "olmoe": ("Olmoe", SIZES | rope() | FIVE | dict(clip_qkv=1.0, norm_topk_prob=True),
               dict(clip_qkv=None, norm_topk_prob=False)),
     "olmoe_plain": ("Olmoe", SIZES | rope() | FIVE, dict(norm_topk_prob=True)),
-    "granite_moe": ("GraniteMoe", SIZES | rope() | FIVE | dict(
+    "granite_moe": ("GraniteMoe", SIZES | rope() | dict(
+        num_local_experts=5, num_experts_per_tok=2,
         embedding_multiplier=12.0, attention_multiplier=0.1, residual_multiplier=0.22, logits_scaling=8.0,
         tie_word_embeddings=True),
         dict(embedding_multiplier=1.0, attention_multiplier=0.2, residual_multiplier=1.0, logits_scaling=1.0)),
