@@ -125,18 +125,23 @@ void run(const Options& options) {
   const auto read =
       take_turns(runs_of(all, prompt, y, options.prompt_tokens), options.repeats, nothing);
 
-  const double bytes = static_cast<double>(options.active * bytes_of_expert) *
-                       static_cast<double>(options.decoded_tokens);
+  // A mixture reads its router, too, which has 4 bytes per weight.
+  const auto bytes_of = [&](size_t i) {
+    const int64_t router = i == 0 ? 0 : 4 * options.experts * options.hidden;
+    return static_cast<double>((options.active * bytes_of_expert + router) *
+                               options.decoded_tokens);
+  };
+  const double dense_speed = bytes_of(0) / decode[0].median;
   const double operations = 6.0 * static_cast<double>(options.prompt_tokens * options.active) *
                             static_cast<double>(options.hidden * options.width);
   for (size_t i = 0; i < all.size(); ++i) {
+    const double bytes = bytes_of(i), speed = bytes / decode[i].median;
     fmt::print(
         "{:28} decode {:7.2f} ({:7.2f}) GB/s, {:5.1f} %   prompt of {} {:8.1f} ({:8.1f}) "
         "GFLOP/s, {:5.1f} %\n",
-        all[i].name, bytes / decode[i].median / 1e9, bytes / decode[i].minimum / 1e9,
-        100 * decode[0].median / decode[i].median, options.prompt_tokens,
-        operations / read[i].median / 1e9, operations / read[i].minimum / 1e9,
-        100 * read[0].median / read[i].median);
+        all[i].name, speed / 1e9, bytes / decode[i].minimum / 1e9, 100 * speed / dense_speed,
+        options.prompt_tokens, operations / read[i].median / 1e9,
+        operations / read[i].minimum / 1e9, 100 * read[0].median / read[i].median);
   }
 }
 
