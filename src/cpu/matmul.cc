@@ -62,13 +62,19 @@ class RowSteps {
         tiles_(alike_ ? rows_ / up.highest_tile() : up.tiles) {}
 
   int64_t shares() const { return shares_; }
-  int64_t tiles() const { return tiles_; }  // the largest number of tiles of a step
-  int64_t rows() const { return rows_; }    // the largest number of rows of a step
+  int64_t rows() const { return rows_; }  // the largest number of rows of a step
+  // Returns the tile after the step that begins with tile `first` of the tiles up to `end`. The
+  // steps are nearly equal: rows that AMX multiplies in pieces must not leave a step of fewer than
+  // kTilesOfPieces tiles.
+  int64_t end_of_step(int64_t first, int64_t end) const {
+    const int64_t steps = (end - first + tiles_ - 1) / tiles_;
+    return first + (end - first + steps - 1) / steps;
+  }
   // Returns the part of one step in the tiles of `a`. The step begins with tile `first` and ends
   // before tile `end`, which are tiles of up.
   ProductPart of(const PackedRows& a, int64_t first, int64_t end, ProductPart part) const {
     part.first_tile = alike_ ? first : 0;
-    part.tiles = alike_ ? std::min(tiles_, end - first) : a.tiles;
+    part.tiles = alike_ ? end - first : a.tiles;
     return part;
   }
 
@@ -289,14 +295,15 @@ class GateUpTasks {
     const int64_t column = part.first_panel * kPanel;
     const int64_t columns = std::min(part.panels * kPanel, up.w->n() - column);
     const auto [first, end] = tiles_of_share(up.a, task / plan.groups, steps.shares());
-    for (int64_t tile = first; tile < end; tile += steps.tiles()) {
-      const ProductPart of_up = steps.of(up.a, tile, end, part);
+    for (int64_t tile = first, next = first; tile < end; tile = next) {
+      next = steps.end_of_step(tile, end);
+      const ProductPart of_up = steps.of(up.a, tile, next, part);
       const int64_t rows = up.a.first_row(of_up.first_tile + of_up.tiles) - up.a.first_row(tile);
       const MutableMatrixView gates(own, rows, columns, kGroupColumns);
       const MutableMatrixView ups(own + most_rows_ * kGroupColumns, rows, columns, kGroupColumns);
-      kernels_.multiply(gate.a, *gate.w, steps.of(gate.a, tile, end, part), gate.bias, gates);
+      kernels_.multiply(gate.a, *gate.w, steps.of(gate.a, tile, next, part), gate.bias, gates);
       kernels_.multiply(up.a, *up.w, of_up, up.bias, ups);
-      const ProductPart packed = steps.of(hidden->rows(), tile, end, part);
+      const ProductPart packed = steps.of(hidden->rows(), tile, next, part);
       pack_gated(gating_, gates, ups, packed, column, *hidden);
     }
   }
@@ -358,9 +365,10 @@ void add_weighted_rows(const Kernels& kernels, const WeightedProduct& weighted, 
   const auto& [product, rows, factors] = weighted;
   const PackedRows& a = product.a;
   const RowSteps steps(kernels, a, a, a);
-  for (int64_t tile = 0; tile < a.tiles; tile += steps.tiles()) {
-    const ProductPart of_step = steps.of(a, tile, a.tiles, part);
-    const int64_t first = a.first_row(tile), end = a.first_row(tile + of_step.tiles);
+  for (int64_t tile = 0, next = 0; tile < a.tiles; tile = next) {
+    next = steps.end_of_step(tile, a.tiles);
+    const ProductPart of_step = steps.of(a, tile, next, part);
+    const int64_t first = a.first_row(tile), end = a.first_row(next);
     const MutableMatrixView out(own, end - first, y.columns, kGroupColumns);
     kernels.multiply(a, *product.w, of_step, product.bias, out);
     for (int64_t i = first; i < end; ++i) {

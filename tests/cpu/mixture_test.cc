@@ -229,6 +229,15 @@ TEST_P(CpuMixtures, AllTokensMayWantOneExpert) {
   }
 }
 
+// With AMX, 290 rows are one tile more than a step has, and K is deeper than a piece of weights.
+TEST_P(CpuMixtures, RowsOfOneExpertMayBeMoreThanOneStep) {
+  ops::MixtureWeight weight = drawn_.draw(
+      {.experts = 2, .active = 1, .hidden = 600, .width = 600, .bias = false}, ExpertForm::kInt4);
+  drawn_.prefer(weight, 1);
+  set_num_threads(1);
+  for (const int64_t m : {290, 400}) expect_sum_of_mlps(weight, random_matrix(m, 600, random_));
+}
+
 TEST_P(CpuMixtures, ExpertsOfOtherProcessesAddNothing) {
   const ops::MixtureWeight whole =
       drawn_.draw({.experts = 6, .active = 3, .hidden = 45, .width = 83}, ExpertForm::kInt8);
