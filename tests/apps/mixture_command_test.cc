@@ -1,0 +1,85 @@
+// Commands on random models that are mixtures of experts: those that treat them, and those that
+// refuse them by name.
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::read;
+
+class MixtureCommand : public neuronmm::apps::ProgramTest {
+ protected:
+  // Synthesizes a model with the vocabulary of the bundled one.
+  void SetUp() override {
+    ProgramTest::SetUp();
+    config_ = write("config.json", R"({"architectures":["Qwen3MoeForCausalLM"],"hidden_size":64,
+        "intermediate_size":96,"num_hidden_layers":3,"num_attention_heads":4,"head_dim":16,
+        "num_key_value_heads":2,"vocab_size":2048,"max_position_embeddings":128,"num_experts":5,
+        "num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,
+        "mlp_only_layers":[1],"initializer_range":0.2})");
+    make("model", "");
+  }
+  void make(const std::string& out, const std::string& more) const {
+    expect(neuronmm("synthesize --config " + config_ + " -o " + path(out) + more), 0, {});
+    fs::copy(kDemo + "/tokenizer.json", path(out));
+  }
+  std::string text() const { return kDemo + "/calibration.txt --calibration-tokens 800"; }
+
+  std::string config_;
+};
+
+TEST_F(MixtureCommand, RunsAndIsInspected) {
+  const std::string model = path("model");
+  expect(neuronmm("inspect " + model + " --processes 2 --json " + path("i.json")), 0,
+         {"5, 2 per token, 48 neurons each in 2 of 3 layers", "5 x 48 neurons", "96 neurons"});
+  const auto json = nlohmann::json::parse(read(path("i.json")));
+  EXPECT_EQ(json["num_experts"], 5);
+  EXPECT_EQ(json["layers"][0]["experts"], 5);
+  EXPECT_EQ(json["layers"][0]["kept_share"], 1.0);
+  EXPECT_FALSE(json["layers"][1].contains("experts"));
+  expect(neuronmm("generate " + model + " --prompt Once --max-new-tokens 6"), 0, {});
+  expect(neuronmm("bench " + model + " --prompt-tokens 8 --new-tokens 4 --runs 1"), 0, {});
+}
+
+// Rounded experts say nearly what the floats say, and a random folder of the same bits runs, too.
+TEST_F(MixtureCommand, IsRoundedToNearest) {
+  for (const std::string bits : {"8", "6", "4"}) {
+    const std::string out = path("q" + bits), random = path("r" + bits);
+    expect(neuronmm("quantize " + path("model") + " -o " + out + " --bits " + bits), 0, {});
+    expect(neuronmm("generate " + out + " --prompt Once --max-new-tokens 4"), 0, {});
+    make("r" + bits, " --bits " + bits);
+    expect(neuronmm("inspect " + random), 0, {bits == "8" ? "int8" : bits + " bits"});
+    expect(neuronmm("generate " + random + " --prompt Once --max-new-tokens 4"), 0, {});
+    EXPECT_EQ(fs::file_size(out + "/model.safetensors"),
+              fs::file_size(random + "/model.safetensors"));
+  }
+  expect(neuronmm("perplexity " + path("q8") + " " + kDemo + "/evaluation.txt --reference " +
+                  path("model") + " --limit 2"),
+         0, {"KL"});
+}
+
+TEST_F(MixtureCommand, IsRefusedByWhatDoesNotTreatIt) {
+  const std::string model = path("model"), out = " -o " + path("out");
+  expect(neuronmm("compress " + model + out + " --method svd --ratio 0.2"), 1,
+         {model, "mixtures of experts", "compress", "quantize --bits"});
+  expect(neuronmm("fit " + model + out + " --bytes 1M --calibration " + text()), 1,
+         {"mixtures of experts", "fit", "quantize --bits"});
+  expect(neuronmm("quantize " + model + out + " --bits 4 --calibration " + text()), 1,
+         {"mixtures of experts", "rounding by a text", "leave the text out"});
+  expect(neuronmm("export " + model + out + " --target nxdi"), 1, {"mixtures of experts"});
+  expect(neuronmm("bench " + model + " --device trn2 --prompt-tokens 8 --new-tokens 2"), 1,
+         {"mixtures of experts", "--device cpu"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
