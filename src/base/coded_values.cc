@@ -35,15 +35,26 @@ void decode(const CodedValues& values, int64_t row, int64_t first, int64_t count
             float* out) {
   std::array<uint8_t, kCodesAtOnce> codes;
   const std::span<const int32_t> group = values.group_of_column();
-  const bool floats = values.kind() == CodeKind::kFloat8;
+  const bool minimums = values.adds_minimum();
+  const auto value = [&](uint8_t code, float scale, float zero) {
+    switch (values.kind()) {
+      case CodeKind::kFloat8:
+        return scale * float8_value(code);
+      case CodeKind::kTable4:
+        return scale * static_cast<float>(values.table()[code]);
+      case CodeKind::kInt4:
+      case CodeKind::kInt8:
+        break;
+    }
+    const auto step = static_cast<float>(code);
+    return minimums ? std::fma(scale, step, zero) : scale * (step - zero);
+  };
   for (int64_t done = 0; done < count; done += kCodesAtOnce) {
     const int64_t piece = std::min(kCodesAtOnce, count - done);
     values.codes(row, first + done, piece, codes.data());
     for (int64_t i = 0; i < piece; ++i) {
       const auto g = static_cast<size_t>(group[static_cast<size_t>(first + done + i)]);
-      const uint8_t code = codes[static_cast<size_t>(i)];
-      const float step = floats ? float8_value(code) : static_cast<float>(code) - grid.zeros[g];
-      out[done + i] = grid.scales[g] * step;
+      out[done + i] = value(codes[static_cast<size_t>(i)], grid.scales[g], grid.zeros[g]);
     }
   }
 }
@@ -76,6 +87,8 @@ std::string_view CodedValues::name() const {
       return "8 bits";
     case CodeKind::kFloat8:
       return "F8_E4M3";
+    case CodeKind::kTable4:
+      return "4 bits of a table";
   }
   return {};
 }
@@ -94,6 +107,15 @@ void CodedValues::read(const TensorView& view, int64_t first, int64_t count, flo
     out += piece;
     count -= piece;
   }
+}
+
+const std::array<int8_t, 16>& CodedValues::table() const {
+  static const std::array<int8_t, 16> none = {};
+  return none;
+}
+
+void CodedValues::factors(int64_t /*row*/, const GridFactors& /*out*/) const {
+  NMM_CHECK(groups_per_outer() == 0);
 }
 
 int64_t CodedRows::stored_bytes() const {

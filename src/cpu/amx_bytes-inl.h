@@ -54,6 +54,7 @@ struct SignedCodes {
 template <class Tiles, class Source>
 class AmxBytes {
  public:
+  static constexpr bool kCopiesWeights = true;
   // Four groups. Their bytes take 16 KiB.
   static constexpr int64_t kPieceDepth = 4 * kQuantGroup;
 

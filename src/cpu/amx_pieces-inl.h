@@ -32,6 +32,8 @@ struct Piece {
   const uint32_t* words;  // in the packed panel, from first_k on
   int64_t first_k, count;
   int64_t size_words;
+  const PackedMatrix* matrix;
+  const uint32_t* panel;  // its first word
 
   // Asks for one of `shares` shares of the words that follow.
   HWY_INLINE void prefetch_next(int64_t share, int64_t shares) const {
@@ -80,7 +82,8 @@ struct PanelSums {
 };
 
 // Multiplies tiles of rows with one panel, for k in [first_k, end_k). The tiles' rows are numbered
-// from the first tile on in `sums`. With few tiles memory is the limit, and one piece has all of K.
+// from the first tile on in `sums`. With few tiles memory is the limit, and one piece has all of K,
+// unless the product copies weights.
 // Measured: asking for weights makes decoding in bf16 a quarter slower.
 template <class Product>
 void multiply_panel_in_pieces(Product& product, const PackedRows& a,
@@ -89,11 +92,13 @@ void multiply_panel_in_pieces(Product& product, const PackedRows& a,
                               const PanelSums& sums) {
   const int64_t shares = std::ssize(tiles);
   const bool many = shares >= kTilesOfPieces;
-  const int64_t depth = many ? Product::kPieceDepth : end_k - first_k;
+  const bool cut = many || Product::kCopiesWeights;
+  const int64_t depth = cut ? Product::kPieceDepth : end_k - first_k;
   for (int64_t k = first_k; k < end_k; k += depth) {
     const int64_t count = std::min(depth, end_k - k);
     const int64_t before = w.words_before(k);
-    const Piece piece = {w.panel(panel) + before, k, count, w.words_before(k + count) - before};
+    const Piece piece = {w.panel(panel) + before, k, count, w.words_before(k + count) - before, &w,
+                         w.panel(panel)};
     const bool first = k == first_k, last = k + count == end_k;
     product.begin(a, piece);
     for (int64_t t = 0; t < shares; ++t) {

@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "cpu/coded_kernels.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "cpu/amx_bf16_matmul-inl.h"
 #include "cpu/coded_matmul-inl.h"
 // clang-format on
 
@@ -15,7 +16,18 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-void set_coded(Kernels& kernels) { kernels.multiply_coded = multiply_part<CodedProduct>; }
+void set_coded(Kernels& kernels) {
+  if (kernels.dot_products != DotProducts::kInt8AndBf16) {
+    kernels.multiply_coded = multiply_coded<Fp32Dot>;
+    return;
+  }
+  kernels.multiply_coded = multiply_coded<PairBf16Dot>;
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+  if (!kernels.amx) return;
+  using Product = CodedTiles<AmxBf16Product<AmxTiles, InstructionBf16Pairs>>;
+  kernels.multiply_coded = multiply_in_pieces<Product>;
+#endif
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace neuronmm::cpu

@@ -40,6 +40,12 @@ LowBitFormat format_of(const ops::WeightView& w_t, ForeignWeights foreign) {
   return {.bits = w_t.dtype == DType::kBF16 ? 16 : 32};
 }
 
+bool keeps_codes(const ops::WeightView& w_t, ForeignWeights foreign) {
+  const CodedValues* const coded = coded_values(w_t);
+  if (coded == nullptr) return false;
+  return foreign == ForeignWeights::kExact || coded->packed_format().bits == 32;
+}
+
 WeightType type_of(const LowBitFormat& format) {
   switch (format.bits) {
     case 32:
@@ -134,7 +140,7 @@ constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign)
     : k_(w_t.columns()),
       n_(w_t.rows()),
-      type_(coded_values(w_t) != nullptr ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
+      type_(keeps_codes(w_t, foreign) ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
       multiplier_rows_(type_ == WeightType::kInt4 ? format_of(w_t, foreign).group : 0) {
   if (type_ == WeightType::kCoded) {
     pack_coded(w_t);
@@ -231,7 +237,7 @@ int64_t PackedMatrix::words_before(int64_t k) const {
     case WeightType::kInt8:
       break;
     case WeightType::kCoded:
-      return coded_words_before(k);
+      return coded_.words_before(k);
     case WeightType::kInt6:
     case WeightType::kInt4: {
       const LowBitLayout layout = low_bit_layout();
@@ -306,46 +312,12 @@ void PackedMatrix::pack_coded(const TensorView& w_t) {
   const CodedValues& coded = *coded_values(w_t);
   const int64_t first_row = coded.first_row(w_t);
   NMM_CHECK(coded.columns() == k_);
-  code_kind_ = coded.kind();
-  coded_groups_ = coded.groups();
-  group_of_row_.assign(coded.group_of_column().begin(), coded.group_of_column().end());
-  allocate();
+  coded_ = CodedLayout(coded, first_row, n_);
+  words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
   parallel_for(panels(), [&](int64_t panel) {
-    std::fill_n(words_.data() + panel * panel_words(), panel_words(), 0u);
-    for (int64_t row = panel * kPanel; row < std::min(n_, (panel + 1) * kPanel); ++row) {
-      pack_coded_row(coded, first_row, row);
-    }
+    const int64_t first = panel * kPanel;
+    coded_.pack_panel(coded, first_row + first, std::min(kPanel, n_ - first), panel_at(panel));
   });
-}
-
-void PackedMatrix::pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row) {
-  const int64_t column = row % kPanel;
-  const auto groups = static_cast<size_t>(coded_groups_);
-  std::vector<float> scales(groups), zeros(groups);
-  std::vector<uint8_t> codes(static_cast<size_t>(k_));
-  coded.grid(first_row + row, scales.data(), zeros.data());
-  coded.codes(first_row + row, 0, k_, codes.data());
-  uint32_t* const panel = words_.data() + row / kPanel * panel_words();
-  auto* const grid = reinterpret_cast<float*>(panel);
-  for (int64_t g = 0; g < coded_groups_; ++g) {
-    grid[g * kPanel + column] = scales[static_cast<size_t>(g)];
-    grid[(coded_groups_ + g) * kPanel + column] = zeros[static_cast<size_t>(g)];
-  }
-  auto* const to = reinterpret_cast<uint8_t*>(panel + coded_words_before(0)) + column;
-  for (int64_t k = 0; k < k_; ++k) {
-    const uint8_t code = codes[static_cast<size_t>(k)];
-    if (code_kind_ != CodeKind::kInt4) {
-      to[k * kPanel] = code;
-    } else {
-      to[k / 2 * kPanel] |= static_cast<uint8_t>(k % 2 == 0 ? code : code << 4);
-    }
-  }
-}
-
-int64_t PackedMatrix::coded_words_before(int64_t k) const {
-  constexpr int64_t kCodeWords = kPanel / 4;  // of a row of 8 bits or of two rows of 4 bits
-  const int64_t lines = code_kind_ == CodeKind::kInt4 ? (k + 1) / 2 : k;
-  return 2 * coded_groups_ * kPanel + lines * kCodeWords;
 }
 
 void PackedMatrix::pack_low_bit(const ops::WeightView& rows, int64_t first_row) {

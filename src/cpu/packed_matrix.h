@@ -23,27 +23,24 @@
 //         those of row k + i, in columns j and j + 16. The other two are those of row k + 4 + i, in
 //         the same columns.
 //
-//   coded: The scales of all groups in fp32 come first, 32 columns of a group after those of the
-//         group before, and then the zero points in the same order. The codes follow. Codes of 8
-//         bits have 8 words for every row k: byte j belongs to column j. Codes of 4 bits have 8
-//         words for every 2 rows, with row k in the low halves of the bytes and row k + 1 in the
-//         high ones.
+//   coded: see coded_layout.h.
 //
-// Coded weights (base/coded_values.h) are expanded to fp32 (coded_matmul-inl.h) and take the packed
-// activations of fp32. int4 and int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and
-// take the same packed activations. Their rows k are padded to a multiple of 8. BF16 checkpoints
-// stay bf16, and quantized ones keep their bits. Scales are rounded to bf16, which is what
-// `quantize` writes. Other foreign formats become the nearest of ours, or fp32 (ForeignWeights).
-// Every other dtype becomes fp32.
+// Coded weights (base/coded_values.h) are expanded to bf16 if the CPU has products of bf16, and to
+// fp32 otherwise (coded_matmul-inl.h). They take the packed activations of bf16 weights. int4 and
+// int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and take the same packed
+// activations. Their rows k are padded to a multiple of 8. BF16 checkpoints stay bf16, and
+// quantized ones keep their bits. Scales are rounded to bf16, which is what `quantize` writes.
+// Other foreign formats become the nearest of ours, or fp32 (ForeignWeights). Every other dtype
+// becomes fp32.
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/coded_values.h"
 #include "base/memory_domains.h"
 #include "cpu/backend.h"
 #include "cpu/buffer.h"
+#include "cpu/coded_layout.h"
 #include "cpu/packed_rows.h"
 #include "ops/weights.h"
 
@@ -57,7 +54,7 @@ enum class WeightType { kFp32, kBf16, kInt8, kInt6, kInt4, kCoded };
 // Returns the type of weights that takes rows packed in the same way.
 inline WeightType rows_for(WeightType weights) {
   const bool low = weights == WeightType::kInt6 || weights == WeightType::kInt4;
-  if (weights == WeightType::kCoded) return WeightType::kFp32;
+  if (weights == WeightType::kCoded) return WeightType::kBf16;
   return low ? WeightType::kInt8 : weights;
 }
 
@@ -98,16 +95,11 @@ class PackedMatrix {
   int64_t panel_words() const { return words_before(k_); }
   LowBitLayout low_bit_layout() const;                          // for int6 and int4
   int64_t multiplier_rows() const { return multiplier_rows_; }  // for int4: 16 or 32
-  // For coded weights: what the codes are, the number of groups, and the group of each row k.
-  CodeKind code_kind() const { return code_kind_; }
-  int64_t coded_groups() const { return coded_groups_; }
-  std::span<const int32_t> group_of_row() const { return group_of_row_; }
-  // For coded weights: the words of a panel before the codes of row k, which is even.
-  int64_t coded_words_before(int64_t k) const;
+  const CodedLayout& coded() const { return coded_; }           // for coded weights
   // Returns a panel, in the memory domain of the calling thread if there are copies.
   const uint32_t* panel(int64_t i) const { return words().data() + i * panel_words(); }
   // Returns the number of words of a panel before row k, which is a multiple of kQuantGroup or the
-  // number of all rows.
+  // number of all rows. Those of coded weights include the scales and offsets of all rows.
   int64_t words_before(int64_t k) const;
 
  private:
@@ -120,7 +112,6 @@ class PackedMatrix {
   void pack_low_bit(const ops::WeightView& rows, int64_t first);
   void pack_foreign(const TensorView& w_t, const LowBitFormat& format);
   void pack_coded(const TensorView& w_t);
-  void pack_coded_row(const CodedValues& coded, int64_t first_row, int64_t row);
   uint32_t* panel_at(int64_t i) { return words_.data() + i * panel_words(); }
   void copy_to_domains();
   const Buffer<uint32_t>& words() const {
@@ -133,9 +124,7 @@ class PackedMatrix {
   int64_t multiplier_rows_ = 0;
   Buffer<uint32_t> words_;
   std::vector<Buffer<uint32_t>> copies_;  // copies_[i] is for domain i + 1
-  CodeKind code_kind_ = CodeKind::kInt8;
-  int64_t coded_groups_ = 0;
-  std::vector<int32_t> group_of_row_;
+  CodedLayout coded_;
 };
 
 }  // namespace neuronmm::cpu

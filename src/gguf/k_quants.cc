@@ -7,23 +7,6 @@ constexpr int kWeights = 256;  // QK_K of llama.cpp.
 
 uint8_t at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
 
-// Unpacks eight scales and eight mins of six bits from twelve bytes:
-//   The low six bits of the first eight bytes are the first four scales, then the first four mins.
-//   The low four bits of the other scales and mins are in the last four bytes: scales in the low
-//   halves, mins in the high halves.
-//   The high two bits of the other scales and mins are the high two bits of the first eight bytes.
-struct ScalesAndMins {
-  explicit ScalesAndMins(const std::byte* packed) {
-    for (int i = 0; i < 4; ++i) {
-      scale[i] = at(packed, i) & 0x3F;
-      min[i] = at(packed, 4 + i) & 0x3F;
-      scale[4 + i] = (at(packed, 8 + i) & 0xF) | (at(packed, i) >> 2 & 0x30);
-      min[4 + i] = at(packed, 8 + i) >> 4 | (at(packed, 4 + i) >> 2 & 0x30);
-    }
-  }
-  int scale[8], min[8];
-};
-
 // Returns one of sixteen scales of six bits in twelve bytes. The stored number is the scale plus
 // 32. Its low four bits are in the halves of the first eight bytes (low halves first). Its high two
 // bits are in the last four bytes.

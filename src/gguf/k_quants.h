@@ -17,6 +17,24 @@ inline float half_at(const std::byte* bytes) {
   return f16{bits}.to_float();
 }
 
+// Unpacks eight scales and eight mins of six bits from twelve bytes:
+//   The low six bits of the first eight bytes are the first four scales, then the first four mins.
+//   The low four bits of the other scales and mins are in the last four bytes: scales in the low
+//   halves, mins in the high halves.
+//   The high two bits of the other scales and mins are the high two bits of the first eight bytes.
+struct ScalesAndMins {
+  explicit ScalesAndMins(const std::byte* packed) {
+    const auto at = [&](int i) { return std::to_integer<int>(packed[i]); };
+    for (int i = 0; i < 4; ++i) {
+      scale[i] = at(i) & 0x3F;
+      min[i] = at(4 + i) & 0x3F;
+      scale[4 + i] = (at(8 + i) & 0xF) | (at(i) >> 2 & 0x30);
+      min[4 + i] = at(8 + i) >> 4 | (at(4 + i) >> 2 & 0x30);
+    }
+  }
+  int scale[8], min[8];
+};
+
 // The comments list the parts of a block in their order. Numbers in brackets are sizes in bytes;
 // d and dmin are fp16 values.
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gguf/block_format.h"
+#include "gguf/coded_blocks.h"
 #include "gguf/dequantize.h"
 #include "gguf/model_plan.h"
 #include "gguf/packed_formats.h"
@@ -119,6 +120,11 @@ class MountedGguf : public io::MountedModel {
     if (vector) return vector_view(source, head_rows);
     const auto packed = packed_as_.find(source.spec.name);
     const LowBitFormat format = packed == packed_as_.end() ? LowBitFormat() : packed->second;
+    // Tables stay blocks, because they are compared with their twins (io/twin_tables.h).
+    if (source.spec.name.ends_with("proj.weight")) {
+      auto coded = CodedBlocks::make({tensor.type, data, shape[0], shape[1], head_rows}, format);
+      if (coded != nullptr) return codes_.emplace_back(std::move(coded))->view();
+    }
     const BlockFormat& blocks = formats_.emplace_back(*tensor.type, head_rows, format);
     return {DType::kForeign, shape, data, &blocks};
   }
@@ -145,6 +151,7 @@ class MountedGguf : public io::MountedModel {
   std::string conversion_;
   // Lists do not move their elements, to which views point.
   std::list<BlockFormat> formats_;
+  std::vector<std::unique_ptr<const CodedBlocks>> codes_;
   std::list<std::vector<float>> vectors_;
   std::map<std::string, TensorView> tensors_;
 };

@@ -1,7 +1,7 @@
 #pragma once
 // Chooses in which formats of ours the tensors of a GGUF file are packed. mounted_gguf.cc is the
-// caller. No kernel multiplies GGUF's blocks, whose scales belong to 16 to 256 weights and are not
-// bf16, as ours are (ops/low_bit.h).
+// caller. Kernels of our formats are faster than those that expand GGUF's blocks as codes
+// (coded_blocks.h), which backends use for exact weights only.
 
 #include <cstdint>
 #include <span>

@@ -38,15 +38,13 @@ struct Summary {
   int64_t matrices = 0, bytes = 0, floats_bytes = 0;
 
   void add(const CodedValues& matrix) {
-    const std::string kind = matrix.kind() == CodeKind::kInt4   ? "4 bits"
-                             : matrix.kind() == CodeKind::kInt8 ? "8 bits"
-                                                                : "floats of 8 bits";
+    const std::string kind = matrix.kind() == CodeKind::kFloat8   ? "floats of 8 bits"
+                             : codes_per_byte(matrix.kind()) == 2 ? "4 bits"
+                                                                  : "8 bits";
     kinds.insert(kind);
     ++matrices;
     const int64_t size = matrix.rows() * matrix.columns();
-    // Codes, and scales and zero points in fp32, as the CPU backend keeps them.
-    bytes += (matrix.kind() == CodeKind::kInt4 ? (size + 1) / 2 : size) +
-             8 * matrix.rows() * matrix.groups();
+    bytes += matrix.stored_bytes();  // the CPU backend's layout is within 2 % of it
     floats_bytes += 2 * size;
   }
 };

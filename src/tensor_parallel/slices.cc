@@ -13,14 +13,11 @@ namespace {
 int64_t groups_before(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
 
 // Some columns of coded values, which must outlive them. Nothing is copied.
-class CodedColumns : public CodedValues {
+class CodedColumns : public CodedPart {
  public:
-  CodedColumns(const CodedValues& all, const Share& columns) : all_(all), columns_(columns) {}
+  CodedColumns(const CodedValues& all, const Share& columns) : CodedPart(all), columns_(columns) {}
 
-  CodeKind kind() const override { return all_.kind(); }
-  int64_t rows() const override { return all_.rows(); }
   int64_t columns() const override { return columns_.count; }
-  int64_t groups() const override { return all_.groups(); }
   std::span<const int32_t> group_of_column() const override {
     return all_.group_of_column().subspan(static_cast<size_t>(columns_.first),
                                           static_cast<size_t>(columns_.count));
@@ -31,12 +28,8 @@ class CodedColumns : public CodedValues {
   void codes(int64_t row, int64_t first, int64_t count, uint8_t* out) const override {
     all_.codes(row, columns_.first + first, count, out);
   }
-  void grid(int64_t row, float* scales, float* zeros) const override {
-    all_.grid(row, scales, zeros);
-  }
 
  private:
-  const CodedValues& all_;
   Share columns_;
 };
 

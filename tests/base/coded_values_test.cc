@@ -34,8 +34,12 @@ TEST(CodedValues, FloatsOf8BitsHaveTheirValues) {
 
 TEST(CodedValues, PiecesHaveTheValuesOfTheFormula) {
   std::mt19937_64 random(kSeedOfCodes);
-  for (const CodeKind kind : {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kFloat8}) {
-    const DrawnCodes codes(kind, 9, 700, 64, true, random);
+  const std::pair<CodeKind, DrawnGrid> forms[] = {
+      {CodeKind::kInt4, DrawnGrid::kFp32},           {CodeKind::kInt8, DrawnGrid::kFp32},
+      {CodeKind::kFloat8, DrawnGrid::kFp32},         {CodeKind::kTable4, DrawnGrid::kFp16},
+      {CodeKind::kInt4, DrawnGrid::kNestedMinimums}, {CodeKind::kInt8, DrawnGrid::kFp16Minimums}};
+  for (const auto& [kind, grid] : forms) {
+    const DrawnCodes codes(kind, 9, 700, 64, true, random, grid);
     const TensorView view = codes.view();
     EXPECT_TRUE(is_float(view.dtype));
     for (int i = 0; i < 200; ++i) {

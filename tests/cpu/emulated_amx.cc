@@ -14,6 +14,7 @@
 #include "cpu/amx_bf16_matmul-inl.h"
 #include "cpu/amx_int8_matmul-inl.h"
 #include "cpu/attention-inl.h"
+#include "cpu/coded_matmul-inl.h"
 #include "cpu/low_bit_matmul-inl.h"
 #include "cpu/pack_rows-inl.h"
 // clang-format on
@@ -54,6 +55,7 @@ const Kernels* emulated() {
     kernels.multiply_floats = multiply_floats_emulated;
     kernels.attend_bf16 = attend<AmxAttention<EmulatedBf16Product>>;
     kernels.attend_int8 = attend<AmxAttention<EmulatedBf16Product>, true>;
+    kernels.multiply_coded = multiply_in_pieces<CodedTiles<EmulatedBf16Product>>;
     kernels.multiply_int8 = multiply_bytes<EmulatedProduct>;
     kernels.multiply_int6 = multiply_low_bit<Int6Codes, EmulatedProduct>;
     kernels.multiply_int4 = multiply_int4_emulated;
