@@ -1,17 +1,16 @@
 #include "io/mxfp4.h"
 
-#include <array>
 #include <cmath>
 
 #include "base/result.h"
 
 namespace neuronmm::io {
-namespace {
 
-constexpr uint8_t kMxfp4Zero = 128;
-constexpr std::array<uint8_t, 8> kDoubledMagnitudes = {0, 1, 2, 3, 4, 6, 8, 12};
-
-}  // namespace
+const std::array<int8_t, 16>& Mxfp4Matrix::table() const {
+  static constexpr std::array<int8_t, 16> kDoubled = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                      0, -1, -2, -3, -4, -6, -8, -12};
+  return kDoubled;
+}
 
 std::shared_ptr<const std::vector<int32_t>> Mxfp4Matrix::groups_of(int64_t columns) {
   NMM_CHECK(columns % kMxfp4Group == 0);
@@ -25,10 +24,7 @@ void Mxfp4Matrix::codes(int64_t row, int64_t first, int64_t count, uint8_t* out)
   for (int64_t i = 0; i < count; ++i) {
     const int64_t column = first + i;
     const auto byte = std::to_integer<unsigned>(stored[column / 2]);
-    const unsigned code = column % 2 == 0 ? byte & 15 : byte >> 4;
-    const uint8_t magnitude = kDoubledMagnitudes[code & 7];
-    out[i] =
-        static_cast<uint8_t>((code & 8) != 0 ? kMxfp4Zero - magnitude : kMxfp4Zero + magnitude);
+    out[i] = static_cast<uint8_t>(column % 2 == 0 ? byte & 15 : byte >> 4);
   }
 }
 
@@ -36,7 +32,7 @@ void Mxfp4Matrix::grid(int64_t row, float* scales, float* zeros) const {
   const std::byte* const stored = scales_ + (first_ + row * step_) * groups();
   for (int64_t g = 0; g < groups(); ++g) {
     scales[g] = std::ldexp(1.0f, std::to_integer<int>(stored[g]) - 128);
-    zeros[g] = kMxfp4Zero;
+    zeros[g] = 0.0f;
   }
 }
 

@@ -4,6 +4,7 @@
 // code is the sign, and the others select one of 0, 0.5, 1, 1.5, 2, 3, 4, 6. A scale byte s stands
 // for 2^(s - 127).
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,9 +17,8 @@ namespace neuronmm::io {
 
 inline constexpr int64_t kMxfp4Group = 32;
 
-// Twice the values are integers from -12 to 12, so the matrix is one of codes of 8 bits with the
-// zero point 128 and half of the scale, and it has exactly the values of the file. The bytes must
-// outlive it.
+// Twice the values are integers from -12 to 12, so the codes stand for a table of bytes with half
+// of the scale, and the matrix has exactly the values of the file. The bytes must outlive it.
 class Mxfp4Matrix : public CodedValues {
  public:
   // Row i is the row first + i * step of the tables: codes of columns / 2 bytes per row, and scales
@@ -36,7 +36,8 @@ class Mxfp4Matrix : public CodedValues {
   static std::shared_ptr<const std::vector<int32_t>> groups_of(int64_t columns);
 
   std::string_view name() const override { return "MXFP4"; }
-  CodeKind kind() const override { return CodeKind::kInt8; }
+  CodeKind kind() const override { return CodeKind::kTable4; }
+  const std::array<int8_t, 16>& table() const override;
   int64_t rows() const override { return rows_; }
   int64_t columns() const override { return std::ssize(*groups_); }
   int64_t groups() const override { return columns() / kMxfp4Group; }
