@@ -57,6 +57,10 @@ std::string missing_in(const GgufFamily& gguf, const io::ModelConfig& config) {
   const int64_t width = config.num_attention_heads * config.head_dim;
   if ((gguf.architecture == "qwen2" || gguf.architecture == "phi3") && width != config.hidden_size)
     return fmt::format("heads of together {} elements in a model of {}", width, config.hidden_size);
+  // It expects norms of q and k of one width.
+  if (gguf.architecture == "olmoe" && config.num_key_value_heads != config.num_attention_heads)
+    return fmt::format("{} key-value heads for {} heads", config.num_key_value_heads,
+                       config.num_attention_heads);
   if (gguf.head == GgufFamily::Head::kTable && !config.tie_word_embeddings)
     return "an LM head that is not the embedding table";
   return {};

@@ -79,7 +79,7 @@ TEST_F(MixtureCommand, IsRoundedToNearest) {
 
 // The file has the same weights. llama.cpp knows no mixtures of which some layers are dense.
 TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
-  const std::string out = path("m.gguf"), to_file = " --target gguf --type F32 -o " + out;
+  const std::string out = path("m.gguf"), to_file = " --target gguf --type BF16 -o " + out;
   expect(neuronmm("export " + path("model") + to_file), 1,
          {"layer 1 has one MLP", "llama.cpp has experts in all"});
   write_config("[]");
@@ -88,7 +88,7 @@ TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
   expect(neuronmm("export " + path("all") + to_file + text), 1,
          {"mixtures of experts", "rounding by a text", "leave the text out"});
   EXPECT_FALSE(fs::exists(out));
-  expect(neuronmm("export " + path("all") + to_file), 0, {"qwen3moe as F32"});
+  expect(neuronmm("export " + path("all") + to_file), 0, {"qwen3moe as BF16"});
   const std::string generate = " --prompt Once --max-new-tokens 12 --temperature 0";
   EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
             neuronmm("generate " + path("all") + generate, "", "/dev/null").output);

@@ -20,7 +20,8 @@ namespace {
 const std::map<std::string, std::string> kRefused = {
     {"gpt_oss", "the limit of SwiGLU"},
     {"gpt_oss_mxfp4", "the limit of SwiGLU"},
-    {"olmoe", "the limit of queries, keys and values"},
+    {"olmoe", "2 key-value heads for 4 heads"},
+    {"olmoe_plain", "2 key-value heads for 4 heads"},
     {"qwen3_moe", "layer 1 has one MLP and others have experts"},
     {"qwen3_moe_undivided", "bias of the attention's output"},
     {"exaone4", "the window of layer 0 would be 0 instead of 8"},
