@@ -47,7 +47,7 @@ inline std::vector<float> interleaved(const std::vector<float>& values, size_t r
 // Divides the tensor of the experts of a layer into the rows of each expert that `source` names.
 // Inputs come first in the tensors of gpt-oss.
 inline std::vector<float> part_of_experts(const nlohmann::json& source, const Shape& shape,
-                                   const std::vector<float>& values, Shape& part_shape) {
+                                          const std::vector<float>& values, Shape& part_shape) {
   const auto experts = static_cast<size_t>(shape[0]);
   const bool transposed = source.value("transposed", false), bias = shape.size() == 2;
   const auto rows = static_cast<size_t>(transposed ? shape[2] : shape[1]);
@@ -75,7 +75,8 @@ inline std::vector<float> part_of_experts(const nlohmann::json& source, const Sh
 }
 
 // Stacks tensors of one shape.
-inline std::vector<float> stacked(const model::FamilyGolden& golden, const nlohmann::json& names, Shape& shape) {
+inline std::vector<float> stacked(const model::FamilyGolden& golden, const nlohmann::json& names,
+                                  Shape& shape) {
   std::vector<float> values;
   for (const nlohmann::json& name : names) {
     const std::vector<float> one = golden.weights(name);
