@@ -66,7 +66,8 @@ struct Contender {
 double median(const std::vector<double>& values) { return eval::percentile(values, 50); }
 
 // Returns the work of a model. Matrices are multiplied once per token, and the LM head only for the
-// last token of the prompt. Packed bf16 weights have 2 bytes, and other floats 4.
+// last token of the prompt. Of all experts, a token reads and multiplies the active ones. Packed
+// bf16 weights have 2 bytes, and other floats 4.
 Work work_of(const Transformer& transformer, const Options& options) {
   const io::ModelConfig& config = transformer.config();
   const std::string embedding =
@@ -77,12 +78,16 @@ Work work_of(const Transformer& transformer, const Options& options) {
     const bool is_head =
         name == "lm_head.weight" || (name == embedding && config.tie_word_embeddings);
     if (tensor.shape.size() != 2 || (name == embedding && !is_head)) continue;
-    const auto size = static_cast<double>(tensor.size());
+    const bool is_expert = config.experts && name.find(".experts.") != std::string::npos;
+    const double share = is_expert ? static_cast<double>(config.experts->active) /
+                                         static_cast<double>(config.experts->count)
+                                   : 1.0;
+    const double size = share * static_cast<double>(tensor.size());
     work.prefill_flops += 2 * size * (is_head ? 1 : tokens);
     work.int8 |= tensor.dtype == DType::kI8;
     work.decode_bytes += tensor.dtype == DType::kF16 || tensor.dtype == DType::kF64
                              ? 4 * size
-                             : static_cast<double>(tensor.size_bytes());
+                             : share * static_cast<double>(tensor.size_bytes());
   }
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const auto width = static_cast<double>(config.num_attention_heads * config.head_dim);

@@ -39,7 +39,7 @@ set(included_headers
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h
     model/candidates.h model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h
     model/prompt_cache.h model/proposal_odds.h model/rope.h model/step_prices.h model/token_constraint.h
-    model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h text/tokenizer/added_tokens.h
+    model/token_logprobs.h ops/log_sum.h ops/mixture.h ops/wanted_logits.h text/jinja/budget.h text/tokenizer/added_tokens.h
     text/tokenizer/decoder.h text/tokenizer/token_id.h text/tokenizer/tokenizer_config.h
     text/unicode/byte_range.h text/unicode/utf8_stream.h)
 foreach(library ${libraries})

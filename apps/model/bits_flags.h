@@ -1,7 +1,7 @@
 #pragma once
 // The flags --bits, --group, --lm-head-bits and --embedding-bits, which say how many bits the
-// linear weights of a new folder have. The commands compress, quantize, import and finetune share
-// them.
+// linear weights of a new folder have. The commands compress, quantize, import, finetune and
+// synthesize share them.
 
 #include <optional>
 #include <string>

@@ -82,6 +82,8 @@ std::string other_switches(const io::ModelConfig& config) {
                                           : "norms of outputs only");
   }
   if (config.activation == io::Activation::kGeluTanh) names.emplace_back("GeGLU (tanh)");
+  if (config.activation == io::Activation::kClampedSwiglu) names.emplace_back("clamped SwiGLU");
+  if (config.attention_sinks) names.emplace_back("attention sinks");
   if (config.attention_output_bias) names.emplace_back("o bias");
   if (config.mlp_bias) names.emplace_back("MLP biases");
   if (config.qk_norm == io::QkNorm::kWholeWidth) names.emplace_back("q/k norm of the whole width");
@@ -93,8 +95,21 @@ std::string other_switches(const io::ModelConfig& config) {
   number("embedding scale", config.embedding_scale, 1.0);
   number("residual scale", config.residual_scale, 1.0);
   number("logit divisor", config.logit_divisor, 1.0);
+  number("clamp of q, k and v", config.qkv_clamp, 0.0);
   number("query temperature", config.query_temperature.beta, 0.0);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Prints how many layers are mixtures, and of what.
+void print_experts(const ReportWriter& writer, const io::ModelConfig& config) {
+  if (!config.experts) return;
+  const io::Experts& experts = *config.experts;
+  int64_t layers = 0;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers += config.is_mixture(i) ? 1 : 0;
+  writer.print("  {:<24}{}, {} per token, {} neurons each{}{}\n", "experts", experts.count,
+               experts.active, experts.width,
+               experts.divided ? "" : ", weights not divided by their sum",
+               layers_text(layers, config));
 }
 
 void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
@@ -106,6 +121,7 @@ void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
                config.num_attention_heads, config.num_key_value_heads, config.head_dim,
                config.attention_bias ? ", q/k/v bias" : "",
                config.qk_norm != io::QkNorm::kNone ? ", q/k norm" : "");
+  print_experts(writer, config);
   print_windows(writer, config);
   writer.print("  {:<24}{}{}\n", "vocab_size", config.vocab_size,
                config.tie_word_embeddings ? ", tied LM head" : "");
@@ -161,15 +177,14 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
 }
 
 void print_row(const ReportWriter& writer, std::string_view range, std::string_view name,
-               const MatrixRow& row, const io::ModelConfig& config) {
+               const MatrixRow& row) {
   writer.print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, name, row.in,
-               row.rank == 0 ? "dense" : fmt::format("{}", row.rank), row.out,
-               kept_share(row, config), megabytes(row.bytes));
+               row.rank == 0 ? "dense" : fmt::format("{}", row.rank), row.out, kept_share(row),
+               megabytes(row.bytes));
 }
 
 // Prints one group of rows for each run of adjacent layers with equal rows.
-void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& layers,
-                  const io::ModelConfig& config) {
+void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& layers) {
   writer.print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
                "N (out)", "kept", "MB each");
   for (size_t first = 0, last = 0; first < layers.size(); first = last) {
@@ -177,14 +192,15 @@ void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& laye
     const std::string range =
         last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
     const LayerRows& layer = layers[first];
-    if (layer.input.rank > 0) print_row(writer, range, "input", layer.input, config);
+    if (layer.input.rank > 0) print_row(writer, range, "input", layer.input);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
-      print_row(writer, range, kMatrixNames[i], layer.matrices[i], config);
+      print_row(writer, range, kMatrixNames[i], layer.matrices[i]);
     }
     const MatrixRow total = layer.total();
     writer.print("{:<9}{:<8}{:>24}{:>10.4f}{:>12.3f}\n", range, "MLP",
-                 fmt::format("{} neurons", layer.neurons),
-                 kept_share(total, config, std::ssize(layer.matrices)), megabytes(total.bytes));
+                 layer.experts == 0 ? fmt::format("{} neurons", layer.neurons)
+                                    : fmt::format("{} x {} neurons", layer.experts, layer.neurons),
+                 kept_share(total), megabytes(total.bytes));
   }
 }
 
@@ -217,7 +233,7 @@ Result<int> run_inspect(const InspectOptions& options) {
   print_config(writer, config);
   print_totals(writer, checkpoint, layers);
   print_compression(writer, config, checkpoint);
-  print_layers(writer, layers, config);
+  print_layers(writer, layers);
   if (options.processes > 0) {
     NMM_TRY(print_processes(writer, checkpoint, config, options.processes));
   }

@@ -15,40 +15,70 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ops::LinearWeight;
 
-// Returns the row of a matrix. Its bytes are the stored ones, including scales.
-MatrixRow matrix_row(const LinearWeight& weight) {
-  return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(),
-          weight.stored_bytes()};
+// Returns the row of a matrix of `dense` parameters without compression. Its bytes are the stored
+// ones, including scales.
+MatrixRow matrix_row(const LinearWeight& weight, int64_t dense) {
+  return {weight.in_features(), weight.rank(),         weight.out_features(),
+          weight.parameters(),  weight.stored_bytes(), dense};
 }
 
-LayerRows layer_rows(const ops::MlpWeight& mlp) {
+LayerRows layer_rows(const ops::MlpWeight& mlp, int64_t dense) {
   LayerRows rows{
-      {matrix_row(mlp.gate), matrix_row(mlp.up), matrix_row(mlp.down)}, {}, mlp.neurons()};
+      {matrix_row(mlp.gate, dense), matrix_row(mlp.up, dense), matrix_row(mlp.down, dense)},
+      {},
+      mlp.neurons()};
   const ops::WeightView& map = mlp.in.map_t;
   if (!mlp.in.empty()) {
-    rows.input = {mlp.in.features(), mlp.in.rank(), mlp.in.rank(), map.size(), map.stored_bytes()};
+    rows.input = {mlp.in.features(), mlp.in.rank(),      mlp.in.rank(),
+                  map.size(),        map.stored_bytes(), dense};
   }
   return rows;
 }
 
-Json row_json(const MatrixRow& row, const io::ModelConfig& config) {
+// All experts have the same sizes, so their parameters and bytes are added up.
+LayerRows layer_rows(const ops::MixtureWeight& mixture, int64_t dense_of_expert) {
+  LayerRows rows;
+  for (const ops::MlpWeight& expert : mixture.experts) {
+    const LayerRows of_expert = layer_rows(expert, dense_of_expert);
+    if (rows.experts++ == 0) {
+      rows.matrices = of_expert.matrices;
+      rows.neurons = of_expert.neurons;
+      continue;
+    }
+    for (size_t i = 0; i < rows.matrices.size(); ++i) {
+      rows.matrices[i].parameters += of_expert.matrices[i].parameters;
+      rows.matrices[i].bytes += of_expert.matrices[i].bytes;
+      rows.matrices[i].dense += of_expert.matrices[i].dense;
+    }
+  }
+  return rows;
+}
+
+LayerRows layer_rows(const model::LayerWeights& weights, const io::ModelConfig& config) {
+  if (weights.mixture) {
+    return layer_rows(*weights.mixture, config.hidden_size * config.experts->width);
+  }
+  return layer_rows(weights.mlp, config.hidden_size * config.intermediate_size);
+}
+
+Json row_json(const MatrixRow& row) {
   return {{"in_features", row.in},
           {"rank", number_or_null(row.rank)},
           {"out_features", row.out},
-          {"kept_share", kept_share(row, config)},
+          {"kept_share", kept_share(row)},
           {"bytes", row.bytes}};
 }
 
-Json layers_json(const std::vector<LayerRows>& layers, const io::ModelConfig& config) {
+Json layers_json(const std::vector<LayerRows>& layers) {
   Json list = Json::array();
   for (const LayerRows& layer : layers) {
     const MatrixRow total = layer.total();
-    Json row = {{"neurons", layer.neurons},
-                {"kept_share", kept_share(total, config, std::ssize(layer.matrices))},
-                {"bytes", total.bytes}};
-    if (layer.input.rank > 0) row["input"] = row_json(layer.input, config);
+    Json row = {
+        {"neurons", layer.neurons}, {"kept_share", kept_share(total)}, {"bytes", total.bytes}};
+    if (layer.experts > 0) row["experts"] = layer.experts;
+    if (layer.input.rank > 0) row["input"] = row_json(layer.input);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
-      row[kMatrixNames[i]] = row_json(layer.matrices[i], config);
+      row[kMatrixNames[i]] = row_json(layer.matrices[i]);
     }
     list.push_back(std::move(row));
   }
@@ -67,14 +97,13 @@ Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
   std::vector<LayerRows> layers;
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     NMM_ASSIGN(const model::LayerWeights weights, model::layer_weights(checkpoint, config, i));
-    layers.push_back(layer_rows(weights.mlp));
+    layers.push_back(layer_rows(weights, config));
   }
   return layers;
 }
 
-double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices) {
-  const int64_t dense = matrices * config.hidden_size * config.intermediate_size;
-  return static_cast<double>(row.parameters) / static_cast<double>(dense);
+double kept_share(const MatrixRow& row) {
+  return static_cast<double>(row.parameters) / static_cast<double>(row.dense);
 }
 
 double bits_per_weight(int64_t bytes, int64_t parameters) {
@@ -85,10 +114,11 @@ int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpo
                     const std::vector<LayerRows>& layers) {
   // Bytes per weight. Assumed: a rounded model was made from bf16.
   constexpr double kBf16 = 2.0;
-  int64_t bytes = 0, parameters = 0;
+  int64_t bytes = 0, parameters = 0, dense = 0;
   for (const LayerRows& layer : layers) {
     bytes += layer.total().bytes;
     parameters += layer.total().parameters;
+    dense += layer.total().dense;
   }
   // Attention and tables may be rounded, too.
   const double others = config.quantization
@@ -97,9 +127,7 @@ int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpo
   const double per_weight = config.quantization || parameters == 0
                                 ? kBf16
                                 : static_cast<double>(bytes) / static_cast<double>(parameters);
-  const double dense = static_cast<double>(3 * config.hidden_size * config.intermediate_size *
-                                           config.num_hidden_layers);
-  return static_cast<int64_t>(others + dense * per_weight);
+  return static_cast<int64_t>(others + static_cast<double>(dense) * per_weight);
 }
 
 std::string dtypes_of(const io::Checkpoint& checkpoint) {
@@ -130,7 +158,12 @@ Json model_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
       {"bits_per_weight", bits_per_weight(checkpoint.size_bytes(), checkpoint.parameters())},
       {"parameters", checkpoint.parameters()},
       {"bytes", checkpoint.size_bytes()},
-      {"layers", layers_json(layers, config)}};
+      {"layers", layers_json(layers)}};
+  if (config.experts) {
+    json["num_experts"] = config.experts->count;
+    json["num_experts_per_tok"] = config.experts->active;
+    json["expert_width"] = config.experts->width;
+  }
   if (config.compression) {
     const io::CompressionRecord& record = *config.compression;
     json["compression"] = {

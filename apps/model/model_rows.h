@@ -15,10 +15,12 @@
 namespace neuronmm::apps {
 
 // An MLP matrix W[K, N]. It is dense (r = 0) or has rank r, which means two factors or r pivots.
-// The counts include the map of the matrix's own pivots.
+// The counts include the map of the matrix's own pivots, and those of all experts of a mixture.
 struct MatrixRow {
   int64_t in = 0, rank = 0, out = 0;  // K, r and N
   int64_t parameters = 0, bytes = 0;
+  // The parameters of the matrix without compression, or of gate for pivots that gate and up share.
+  int64_t dense = 0;
 
   bool operator==(const MatrixRow&) const = default;
 };
@@ -28,13 +30,15 @@ inline constexpr std::array kMatrixNames = {"gate", "up", "down"};
 struct LayerRows {
   std::array<MatrixRow, 3> matrices;  // gate, up, down
   MatrixRow input;                    // the map of pivots that gate and up share; rank 0 if none
-  int64_t neurons = 0;                // the width between gate and down
+  int64_t neurons = 0;                // the width between gate and down, of one expert
+  int64_t experts = 0;                // 0: the layer is no mixture of experts
 
   bool operator==(const LayerRows&) const = default;
   // Returns the sums of parameters and bytes.
   MatrixRow total() const {
     MatrixRow sum = {.parameters = input.parameters, .bytes = input.bytes};
     for (const MatrixRow& matrix : matrices) {
+      sum.dense += matrix.dense;
       sum.parameters += matrix.parameters;
       sum.bytes += matrix.bytes;
     }
@@ -47,11 +51,9 @@ struct LayerRows {
 Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
                                            const io::ModelConfig& config);
 
-// Returns the share of the parameters that compression kept: row.parameters divided by those of
-// `matrices` dense matrices [hidden_size, intermediate_size]. Pass 3 for the total of a layer. The
-// share may differ from 1 - ratio, because sizes are rounded to blocks and layers may get different
-// sizes.
-double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices = 1);
+// Returns the share of the parameters that compression kept. The share may differ from 1 - ratio,
+// because sizes are rounded to blocks and layers may get different sizes.
+double kept_share(const MatrixRow& row);
 // Returns the bits per parameter, or 0 if there are no parameters.
 double bits_per_weight(int64_t bytes, int64_t parameters);
 // Returns the bytes that the folder would have with dense MLPs of the shape in the config. A weight

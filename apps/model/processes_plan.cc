@@ -100,7 +100,11 @@ Result<std::vector<LayerPlan>> read_plans(const io::Checkpoint& checkpoint,
   std::vector<LayerPlan> layers;
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, i));
-    LayerPlan layer = {tensor_parallel::layout_costs(weights.mlp, 0, processes), {}, 0};
+    LayerPlan layer = {
+        weights.mixture ? std::vector{tensor_parallel::mixture_cost(*weights.mixture, 0, processes)}
+                        : tensor_parallel::layout_costs(weights.mlp, 0, processes),
+        {},
+        0};
     for (const Link& link : kLinks) {
       layer.chosen.push_back(
           tensor_parallel::choose_layout(layer.costs, link.machine, processes, Wire::kFp32).layout);

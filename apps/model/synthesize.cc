@@ -7,6 +7,8 @@
 
 #include "commands.h"
 #include "flags.h"
+#include "io/quantization.h"
+#include "model/bits_flags.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -18,18 +20,25 @@ struct SynthesizeOptions {
   std::string config, out, json;
   uint64_t seed = 0;
   bool force = false;
+  BitsFlags bits;
 };
 
 Result<int> run_synthesize(const SynthesizeOptions& options) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(options.json));
   NMM_ASSIGN(const io::ModelConfig config, io::ModelConfig::load(options.config));
+  const compress::WeightFormats formats = weight_formats(options.bits);
+  NMM_TRY(compress::check_table(formats, config, options.config));
+  const auto quantization = compress::quantization_of(formats, config);
   Progress progress(stderr);
   const auto write_report = [&] {
     return report.write_json(
-        Json{{"output", options.out}, {"config", options.config}, {"seed", options.seed}});
+        Json{{"output", options.out},
+             {"config", options.config},
+             {"seed", options.seed},
+             {"weights", quantization ? io::quantization_text(*quantization) : "floats"}});
   };
   NMM_TRY(model::synthesize(config, options.config, options.out, options.force, options.seed,
-                            progress, write_report));
+                            progress, write_report, quantization));
   report.print("{}\n", options.out);
   return 0;
 }
@@ -42,7 +51,7 @@ void add_synthesize(Program& program) {
       program.add(CommandGroup::kModels, "synthesize",
                   "Write a model folder with random weights of a real shape",
                   {"neuronmm synthesize --config config.json -o random",
-                   "neuronmm synthesize --config config.json -o random --seed 1 --force"});
+                   "neuronmm synthesize --config config.json -o random --bits 4 --force"});
   command->add_option("--config", options->config, "Take the shape from this config.json")
       ->type_name("FILE")
       ->required()
@@ -55,6 +64,8 @@ void add_synthesize(Program& program) {
       ->type_name("N")
       ->capture_default_str()
       ->group(kAdvanced);
+  add_bits_flags(command, options->bits, "Write weights of 8, 6 or 4 bits")->default_str("floats");
+  command->parse_complete_callback([options] { weight_formats(options->bits); });
   command->footer(
       "The folder has no tokenizer: bench, inspect and compress --method svd work on\n"
       "it, commands that read text do not.");

@@ -366,6 +366,8 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;
   io::Checkpoint& checkpoint = model.checkpoint;
+  NMM_TRY(io::refuse_mixtures(config, request.model.string(), "compress",
+                              "round them instead: neuronmm quantize --bits 8, 6 or 4"));
   NMM_TRY(check_table(request.weights, config, request.model.string()));
   NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_TRY(check_dense_floats(checkpoint, config));

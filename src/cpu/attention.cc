@@ -181,8 +181,27 @@ class Attention {
             .sums = sums});
   }
 
+  // Adds the head's sink to the sum of a row. If the sink is larger than all scores, the sums are
+  // brought to it first, so that its power does not overflow.
+  void add_sink(const RowBlock& block, int64_t r, const AttentionSums& sums) const {
+    const int64_t head = block.head * group() + (block.first_row + r) % group();
+    const float sink = std::numbers::log2e_v<float> * shape_.sinks[static_cast<size_t>(head)];
+    const float largest = sums.max[r] * scale();
+    float* const sum = sums.sum + r * kSumLanes;
+    if (!(sink > largest)) {
+      sum[0] += std::exp2(sink - largest);
+      return;
+    }
+    const float factor = std::exp2(largest - sink);
+    for (int64_t i = 0; i < kSumLanes; ++i) sum[i] *= factor;
+    float* const weighted = sums.weighted + r * features();
+    for (int64_t i = 0; i < features(); ++i) weighted[i] *= factor;
+    sum[0] += 1.0f;
+  }
+
   void finish(const RowBlock& block, const AttentionSums& sums) const {
     for (int64_t r = 0; r < block.rows; ++r) {
+      if (!shape_.sinks.empty()) add_sink(block, r, sums);
       kernels_.finish_attention(sums.sum + r * kSumLanes, sums.weighted + r * features(),
                                 shape_.head_dim, y_.row(token(block, r)) + column(block, r));
     }
@@ -232,6 +251,7 @@ void attention(const Kernels& kernels, const ops::AttentionShape& shape, int64_t
                ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                Buffer<float>& scratch, MutableMatrixView y) {
   NMM_CHECK(shape.num_attention_heads % shape.num_key_value_heads == 0);
+  NMM_CHECK(shape.sinks.empty() || std::ssize(shape.sinks) == shape.num_attention_heads);
   std::vector<NewTokens> tokens;
   int64_t rows = 0;
   for (const ops::SequenceRows& sequence : batch) {

@@ -9,6 +9,7 @@
 #include "cpu/attention.h"
 #include "cpu/kv_cache.h"
 #include "cpu/linear.h"
+#include "cpu/mixture.h"
 #include "cpu/mlp.h"
 #include "cpu/rotary_angles.h"
 #include "cpu/tasks.h"
@@ -40,6 +41,10 @@ class CpuBackend : public ops::Backend {
   }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
     return cpu::make_mlp(kernels_, layer_scratch_, weight, foreign_);
+  }
+  std::unique_ptr<ops::Mlp> make_mixture(const ops::MixtureWeight& weight) const override {
+    if (!runs_together(weight)) return ops::compose_mixture(*this, weight);
+    return cpu::make_mixture(kernels_, layer_scratch_, *this, weight, foreign_);
   }
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
     return std::make_unique<CpuKvCache>(shape);

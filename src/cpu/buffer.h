@@ -3,12 +3,14 @@
 // to a cache line, so that a 512-bit load never touches two lines. Throws std::bad_alloc if there
 // is no memory.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -23,6 +25,10 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(int64_t count, Pages pages = Pages::kDefault) { allocate(count, pages); }
+
+  // Takes a part of memory that `owner` keeps.
+  Buffer(T* memory, int64_t count, std::shared_ptr<const void> owner)
+      : memory_(memory, Free{0, std::move(owner)}), capacity_(count) {}
 
   T* data() const { return memory_.get(); }
   // Returns memory for at least `count` elements. If more memory is needed than before, the old
@@ -50,7 +56,7 @@ class Buffer {
     capacity_ = 0;
     void* memory = huge ? map_huge(bytes) : std::aligned_alloc(kCacheLine, bytes);
     if (memory == nullptr && bytes > 0) throw std::bad_alloc();
-    memory_ = {static_cast<T*>(memory), Free{huge ? bytes : 0}};
+    memory_ = {static_cast<T*>(memory), Free{huge ? bytes : 0, nullptr}};
     capacity_ = count;
   }
 
@@ -69,13 +75,39 @@ class Buffer {
   }
 
   struct Free {
-    size_t mapped = 0;  // bytes that were mapped, or 0 for malloc's memory
+    size_t mapped = 0;                  // bytes that were mapped, or 0 for malloc's memory
+    std::shared_ptr<const void> owner;  // of a part, which is not freed by itself
     void operator()(T* memory) const {
-      mapped > 0 ? void(munmap(memory, mapped)) : std::free(memory);
+      if (owner == nullptr) mapped > 0 ? void(munmap(memory, mapped)) : std::free(memory);
     }
   };
   std::unique_ptr<T[], Free> memory_;
   int64_t capacity_ = 0;
+};
+
+// Memory in huge pages for many buffers that are smaller than such a page, such as the weights of
+// experts. Measured on an Intel CPU with AMX: in pages of 4 KiB, experts of 0.9 MiB are read a
+// sixth slower. A piece of memory lives until no buffer has a part of it.
+class Arena {
+ public:
+  template <typename T>
+  Buffer<T> take(int64_t count) {
+    constexpr int64_t kLine = 64;
+    const int64_t bytes = (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
+    if (bytes > size_ - used_) {
+      size_ = std::max(bytes, kPiece);
+      used_ = 0;
+      piece_ = std::make_shared<const Buffer<std::byte>>(size_, Pages::kHuge);
+    }
+    std::byte* const part = piece_->data() + std::exchange(used_, used_ + bytes);
+    return {reinterpret_cast<T*>(part), count, piece_};
+  }
+
+ private:
+  // Assumed: few layers' experts fill one, and what the last one leaves unused is never touched.
+  static constexpr int64_t kPiece = int64_t{32} << 20;
+  std::shared_ptr<const Buffer<std::byte>> piece_;
+  int64_t size_ = 0, used_ = 0;  // bytes of the last piece
 };
 
 }  // namespace neuronmm::cpu

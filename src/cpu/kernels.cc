@@ -104,6 +104,18 @@ bool amx_works(int64_t target) {
 
 }  // namespace
 
+// Clamped SwiGLU is (u + 1) g / (1 + exp(-alpha g)), which is silu(alpha g) · (u + 1) / alpha.
+void Gating::operator()(float* gate, float* up, int64_t count) const {
+  if (clamped) {
+    const float limit = clamp.limit, alpha = clamp.alpha, inverse = 1.0f / clamp.alpha;
+    for (int64_t i = 0; i < count; ++i) {
+      gate[i] = alpha * std::min(gate[i], limit);
+      up[i] = (std::clamp(up[i], -limit, limit) + 1.0f) * inverse;
+    }
+  }
+  kernel(gate, up, count);
+}
+
 void Kernels::multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                        const float* bias, MutableMatrixView y) const {
   switch (w.type()) {

@@ -72,7 +72,17 @@ using Multiply = void (*)(const PackedRows& a, const PackedMatrix& w, const Prod
                           const float* bias, MutableMatrixView y);
 
 // Replaces `count` outputs of up by activate(gate) · up.
-using Gating = void (*)(const float* gate, float* up, int64_t count);
+using GatingKernel = void (*)(const float* gate, float* up, int64_t count);
+
+// The function of gate and up of one MLP (base/activation.h).
+struct Gating {
+  GatingKernel kernel = nullptr;
+  bool clamped = false;
+  SwigluClamp clamp = {};
+
+  // Replaces `count` outputs of up by gated(gate, up). The outputs of gate may be overwritten.
+  void operator()(float* gate, float* up, int64_t count) const;
+};
 
 // The kernels of one instruction set.
 struct Kernels {
@@ -121,11 +131,12 @@ struct Kernels {
   void (*finish_attention)(const float* sum, const float* weighted, int64_t count,
                            float* y) = nullptr;
 
-  Gating silu_multiply = nullptr;  // up = silu(gate) · up
-  Gating gelu_multiply = nullptr;  // up = gelu_tanh(gate) · up
-  // Returns the kernel of an activation.
-  Gating gating(Activation activation) const {
-    return activation == Activation::kSilu ? silu_multiply : gelu_multiply;
+  GatingKernel silu_multiply = nullptr;  // up = silu(gate) · up
+  GatingKernel gelu_multiply = nullptr;  // up = gelu_tanh(gate) · up
+  // Returns the function of an activation. Clamped SwiGLU is made of silu.
+  Gating gating(Activation activation, const SwigluClamp& clamp) const {
+    return {activation == Activation::kGeluTanh ? gelu_multiply : silu_multiply,
+            activation == Activation::kClampedSwiglu, clamp};
   }
   void (*add)(const float* x, float* y, int64_t count) = nullptr;  // y += x
   void (*scale)(float factor, float* y, int64_t count) = nullptr;  // y *= factor

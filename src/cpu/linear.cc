@@ -110,10 +110,12 @@ class CpuLinear : public ops::Linear {
 }  // namespace
 
 // The bias is padded to whole panels, so that products may read whole vectors of it.
-PackedLinear::PackedLinear(const ops::LinearWeight& weight, ForeignWeights foreign)
-    : w_(weight.low_rank() ? weight.v_t : weight.w_t, foreign), in_(weight.in), out_(weight.out) {
+PackedLinear::PackedLinear(const ops::LinearWeight& weight, ForeignWeights foreign, Arena* arena)
+    : w_(weight.low_rank() ? weight.v_t : weight.w_t, foreign, arena),
+      in_(weight.in),
+      out_(weight.out) {
   if (weight.low_rank()) {
-    u_ = PackedMatrix(weight.u_t, foreign);
+    u_ = PackedMatrix(weight.u_t, foreign, arena);
     NMM_CHECK(u_.n() == w_.k());
   }
   NMM_CHECK(in_.empty() || in_.rank() == w_.k());

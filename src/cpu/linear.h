@@ -20,7 +20,7 @@ namespace neuronmm::cpu {
 class PackedLinear {
  public:
   explicit PackedLinear(const ops::LinearWeight& weight,
-                        ForeignWeights foreign = ForeignWeights::kNearest);
+                        ForeignWeights foreign = ForeignWeights::kNearest, Arena* arena = nullptr);
 
   // Returns whether there is a strip between the input and the last product.
   bool has_strip() const { return strip_width() > 0; }
@@ -70,6 +70,7 @@ struct LayerScratch {
   Buffer<float> narrow;        // the input of an MLP on its shared pivots
   Buffer<float> pivots, rest;  // the columns of an output with pivots: the pivots and the rest
   Buffer<float> gate_up;       // gate and up of an MLP, a part for each thread
+  Arena arena;                 // of the weights of experts
 };
 
 // Computes y, the layer's output for packed x. For layers without input pivots, and for one block

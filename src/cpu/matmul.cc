@@ -1,6 +1,7 @@
 #include "cpu/matmul.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "cpu/tasks.h"
 
@@ -16,9 +17,6 @@ int64_t k_block(const Kernels& kernels, WeightType weights) {
   return kernels.amx && rows_for(weights) == WeightType::kInt8 ? 4096 : 2048;
 }
 constexpr int64_t kGroupPanels = 4;
-
-// The cost of packing an element, in multiply-adds on data in cache. Assumed.
-constexpr int64_t kPackWork = 4;
 
 // Returns how many panels a task takes. The groups are smaller if few groups would leave a thread
 // waiting for another that has just begun one.
@@ -64,13 +62,19 @@ class RowSteps {
         tiles_(alike_ ? rows_ / up.highest_tile() : up.tiles) {}
 
   int64_t shares() const { return shares_; }
-  int64_t tiles() const { return tiles_; }  // the largest number of tiles of a step
-  int64_t rows() const { return rows_; }    // the largest number of rows of a step
+  int64_t rows() const { return rows_; }  // the largest number of rows of a step
+  // Returns the tile after the step that begins with tile `first` of the tiles up to `end`. The
+  // steps are nearly equal: rows that AMX multiplies in pieces must not leave a step of fewer than
+  // kTilesOfPieces tiles.
+  int64_t end_of_step(int64_t first, int64_t end) const {
+    const int64_t steps = (end - first + tiles_ - 1) / tiles_;
+    return first + (end - first + steps - 1) / steps;
+  }
   // Returns the part of one step in the tiles of `a`. The step begins with tile `first` and ends
   // before tile `end`, which are tiles of up.
   ProductPart of(const PackedRows& a, int64_t first, int64_t end, ProductPart part) const {
     part.first_tile = alike_ ? first : 0;
-    part.tiles = alike_ ? std::min(tiles_, end - first) : a.tiles;
+    part.tiles = alike_ ? end - first : a.tiles;
     return part;
   }
 
@@ -92,6 +96,11 @@ static_assert(kGroupColumns % kQuantGroup == 0, "a thread quantizes whole groups
 
 RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights,
                      Buffer<float>& storage)
+    : RowPacker(kernels, rows, k, weights) {
+  place(storage.reserve(words_));
+}
+
+RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights)
     : kernels_(kernels),
       rows_{.rows = rows, .k = k, .k_block = k_block(kernels, weights)},
       int8_(rows_for(weights) == WeightType::kInt8),
@@ -106,7 +115,11 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
                                     : rows_.k;
   // The memory holds whole rows in the layout of the weights' type; an fp32 and a word have the
   // same size.
-  packed_ = storage.reserve(rows * row_words + kRowPadding);
+  words_ = rows * row_words + kRowPadding;
+}
+
+void RowPacker::place(float* memory) {
+  packed_ = memory;
   rows_.data = packed_;
   rows_.words = reinterpret_cast<const int32_t*>(packed_);
 }
@@ -217,9 +230,9 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
 
 namespace {
 
-// Packs activate(gates) * ups, one tile of rows after the other, while it is in the first-level
+// Packs gated(gates, ups), one tile of rows after the other, while it is in the first-level
 // cache.
-void pack_gated(Gating gating, MutableMatrixView gates, MutableMatrixView ups,
+void pack_gated(const Gating& gating, MutableMatrixView gates, MutableMatrixView ups,
                 const ProductPart& part, int64_t column, const RowPacker& hidden) {
   int64_t first = 0;
   for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
@@ -232,17 +245,88 @@ void pack_gated(Gating gating, MutableMatrixView gates, MutableMatrixView ups,
   }
 }
 
+// The tasks of gate and up of several MLPs. An MLP's tasks are groups of panels for each share of
+// its rows.
+class GateUpTasks {
+ public:
+  GateUpTasks(const Kernels& kernels, std::span<const GateUp> mlps, const Gating& gating)
+      : kernels_(kernels), mlps_(mlps), gating_(gating) {
+    int64_t all_panels = 0;
+    for (const GateUp& mlp : mlps) {
+      const RowSteps steps(kernels, mlp.gate.a, mlp.up.a, mlp.hidden->rows());
+      plans_.push_back({.steps = steps});
+      all_panels += mlp.up.w->panels() * steps.shares();
+      most_rows_ = std::max(most_rows_, steps.rows());
+      work_ += multiply_adds(mlp.gate) + multiply_adds(mlp.up);
+    }
+    for (size_t i = 0; i < mlps.size(); ++i) {
+      Plan& plan = plans_[i];
+      // Hidden columns are quantized in groups of 128 with a scale each, and two threads must not
+      // share a group.
+      plan.group = mlps[i].hidden->is_int8() ? kGroupPanels : group_panels(all_panels);
+      plan.groups = (mlps[i].up.w->panels() + plan.group - 1) / plan.group;
+      plan.first = count_;
+      count_ += plan.steps.shares() * plan.groups;
+    }
+  }
+
+  int64_t count() const { return count_; }
+  int64_t work() const { return work_; }
+  // The number of floats that a thread needs.
+  int64_t own_floats() const { return 2 * most_rows_ * kGroupColumns; }
+  void run(int64_t task, float* own) const {
+    const auto after = std::ranges::upper_bound(plans_, task, {}, &Plan::first);
+    const auto index = static_cast<size_t>(after - plans_.begin()) - 1;
+    run(mlps_[index], plans_[index], task - plans_[index].first, own);
+  }
+
+ private:
+  struct Plan {
+    RowSteps steps;
+    int64_t group = 0, groups = 0;  // the panels of a group, and the number of groups
+    int64_t first = 0;              // the number of its first task
+  };
+
+  void run(const GateUp& mlp, const Plan& plan, int64_t task, float* own) const {
+    const auto& [gate, up, hidden] = mlp;
+    const RowSteps& steps = plan.steps;
+    ProductPart part = {.first_panel = task % plan.groups * plan.group};
+    part.panels = std::min(plan.group, up.w->panels() - part.first_panel);
+    const int64_t column = part.first_panel * kPanel;
+    const int64_t columns = std::min(part.panels * kPanel, up.w->n() - column);
+    const auto [first, end] = tiles_of_share(up.a, task / plan.groups, steps.shares());
+    for (int64_t tile = first, next = first; tile < end; tile = next) {
+      next = steps.end_of_step(tile, end);
+      const ProductPart of_up = steps.of(up.a, tile, next, part);
+      const int64_t rows = up.a.first_row(of_up.first_tile + of_up.tiles) - up.a.first_row(tile);
+      const MutableMatrixView gates(own, rows, columns, kGroupColumns);
+      const MutableMatrixView ups(own + most_rows_ * kGroupColumns, rows, columns, kGroupColumns);
+      kernels_.multiply(gate.a, *gate.w, steps.of(gate.a, tile, next, part), gate.bias, gates);
+      kernels_.multiply(up.a, *up.w, of_up, up.bias, ups);
+      const ProductPart packed = steps.of(hidden->rows(), tile, next, part);
+      pack_gated(gating_, gates, ups, packed, column, *hidden);
+    }
+  }
+
+  const Kernels& kernels_;
+  const std::span<const GateUp> mlps_;
+  const Gating& gating_;
+  std::vector<Plan> plans_;
+  int64_t count_ = 0, work_ = 0, most_rows_ = 0;
+};
+
 // The variant for more threads than groups of panels: every panel is a task, and the hidden rows
 // are packed when all of them are there.
-void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, const Product& up,
-                                Gating gating, Buffer<float>& scratch, const RowPacker& hidden) {
+void multiply_gate_up_by_panels(const Kernels& kernels, const GateUp& mlp, const Gating& gating,
+                                Buffer<float>& scratch) {
+  const auto& [gate, up, hidden] = mlp;
   const int64_t rows = up.a.rows, n = up.w->n(), width = up.w->panels() * kPanel;
   float* const sums = scratch.reserve(2 * rows * width);
   const MutableMatrixView gates(sums, rows, n, width), ups(sums + rows * width, rows, n, width);
   const auto part_of = [](const PackedRows& a, int64_t panel) {
     return ProductPart{.first_tile = 0, .tiles = a.tiles, .first_panel = panel, .panels = 1};
   };
-  for_each_task(up.w->panels(), multiply_adds(gate) + multiply_adds(up), [&](int64_t panel) {
+  const auto multiply_panel = [&, gate = gate, up = up](int64_t panel) {
     const int64_t column = panel * kPanel, columns = std::min(kPanel, n - column);
     const auto at = [&](const MutableMatrixView& all) {
       return MutableMatrixView(all.data + column, rows, columns, width);
@@ -252,43 +336,71 @@ void multiply_gate_up_by_panels(const Kernels& kernels, const Product& gate, con
     for (int64_t i = 0; i < rows; ++i) {
       gating(gates.row(i) + column, ups.row(i) + column, columns);
     }
-  });
-  hidden.pack_all(ups);
+  };
+  for_each_task(up.w->panels(), multiply_adds(gate) + multiply_adds(up), multiply_panel);
+  hidden->pack_all(ups);
 }
 
 }  // namespace
 
-void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up, Gating gating,
-                      Buffer<float>& scratch, const RowPacker& hidden) {
-  const PackedRows& a = up.a;
-  const int64_t n = up.w->n(), panels = up.w->panels();
-  const RowSteps steps(kernels, gate.a, a, hidden.rows());
-  // Hidden columns are quantized in groups of 128 with a scale each, and two threads must not share
-  // a group.
-  const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels * steps.shares());
-  if (steps.shares() * ((panels + group - 1) / group) < num_threads()) {
-    return multiply_gate_up_by_panels(kernels, gate, up, gating, scratch, hidden);
+void multiply_gate_up(const Kernels& kernels, std::span<const GateUp> mlps, const Gating& gating,
+                      Buffer<float>& scratch) {
+  const GateUpTasks tasks(kernels, mlps, gating);
+  if (tasks.count() < num_threads()) {
+    for (const GateUp& mlp : mlps) multiply_gate_up_by_panels(kernels, mlp, gating, scratch);
+    return;
   }
-  const int64_t groups = (panels + group - 1) / group;
-  const int64_t own_sums = steps.rows() * kGroupColumns;
-  float* const sums = scratch.reserve(2 * own_sums * num_threads());
-  const auto work = multiply_adds(gate) + multiply_adds(up);
-  for_each_task(steps.shares() * groups, work, [&](int64_t task, int thread) {
-    float* const own = sums + 2 * own_sums * thread;
-    ProductPart part = {.first_panel = task % groups * group};
+  float* const sums = scratch.reserve(tasks.own_floats() * num_threads());
+  for_each_task(tasks.count(), tasks.work(), [&](int64_t task, int thread) {
+    tasks.run(task, sums + tasks.own_floats() * thread);
+  });
+}
+
+namespace {
+
+// Adds the weighted rows of one product to `y`, which has the columns of the panels of `part`. Some
+// tiles of rows at a time pass through `own`.
+void add_weighted_rows(const Kernels& kernels, const WeightedProduct& weighted, ProductPart part,
+                       float* own, MutableMatrixView y) {
+  const auto& [product, rows, factors] = weighted;
+  const PackedRows& a = product.a;
+  const RowSteps steps(kernels, a, a, a);
+  for (int64_t tile = 0, next = 0; tile < a.tiles; tile = next) {
+    next = steps.end_of_step(tile, a.tiles);
+    const ProductPart of_step = steps.of(a, tile, next, part);
+    const int64_t first = a.first_row(tile), end = a.first_row(next);
+    const MutableMatrixView out(own, end - first, y.columns, kGroupColumns);
+    kernels.multiply(a, *product.w, of_step, product.bias, out);
+    for (int64_t i = first; i < end; ++i) {
+      const auto at = static_cast<size_t>(i);
+      kernels.scale(factors[at], out.row(i - first), y.columns);
+      kernels.add(out.row(i - first), y.row(rows[at]), y.columns);
+    }
+  }
+}
+
+}  // namespace
+
+// A task has some columns of y and all products, so that the sums of a column have one order.
+void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> products,
+                  Buffer<float>& scratch, MutableMatrixView y) {
+  const int64_t panels = (y.columns + kPanel - 1) / kPanel, group = group_panels(panels);
+  int64_t work = 0, most_rows = 0;
+  for (const auto& [product, rows, factors] : products) {
+    work += multiply_adds(product);
+    most_rows = std::max(most_rows, RowSteps(kernels, product.a, product.a, product.a).rows());
+  }
+  const int64_t own_floats = most_rows * kGroupColumns;
+  float* const outputs = scratch.reserve(own_floats * num_threads());
+  for_each_task((panels + group - 1) / group, work, [&](int64_t task, int thread) {
+    ProductPart part = {.first_panel = task * group};
     part.panels = std::min(group, panels - part.first_panel);
     const int64_t column = part.first_panel * kPanel;
-    const int64_t columns = std::min(part.panels * kPanel, n - column);
-    const auto [first, end] = tiles_of_share(a, task / groups, steps.shares());
-    for (int64_t tile = first; tile < end; tile += steps.tiles()) {
-      const ProductPart of_up = steps.of(a, tile, end, part);
-      const int64_t rows = a.first_row(of_up.first_tile + of_up.tiles) - a.first_row(tile);
-      const MutableMatrixView gates(own, rows, columns, kGroupColumns);
-      const MutableMatrixView ups(own + own_sums, rows, columns, kGroupColumns);
-      kernels.multiply(gate.a, *gate.w, steps.of(gate.a, tile, end, part), gate.bias, gates);
-      kernels.multiply(up.a, *up.w, of_up, up.bias, ups);
-      const ProductPart packed = steps.of(hidden.rows(), tile, end, part);
-      pack_gated(gating, gates, ups, packed, column, hidden);
+    const int64_t columns = std::min(part.panels * kPanel, y.columns - column);
+    const MutableMatrixView own_y(y.data + column, y.rows, columns, y.stride);
+    for (int64_t i = 0; i < y.rows; ++i) std::fill_n(own_y.row(i), columns, 0.0f);
+    for (const WeightedProduct& product : products) {
+      add_weighted_rows(kernels, product, part, outputs + own_floats * thread, own_y);
     }
   });
 }

@@ -31,12 +31,20 @@ void for_each_row_block(int64_t rows, const Body& body) {
   }
 }
 
+// The cost of packing an element, in multiply-adds on data in cache. Assumed.
+inline constexpr int64_t kPackWork = 4;
+
 // Packs rows [rows, k] into `storage` for products with weights of type `weights`. It can pack one
 // part at a time.
 class RowPacker {
  public:
   RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights,
             Buffer<float>& storage);
+  // The same without memory. place() must get memory for words() words, aligned to a cache line,
+  // before anything is packed.
+  RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights);
+  int64_t words() const { return words_; }
+  void place(float* memory);
 
   const PackedRows& rows() const { return rows_; }
   bool is_int8() const { return int8_; }
@@ -44,16 +52,17 @@ class RowPacker {
   // Packs a part. `x` has the rows of these tiles, and their columns from first_column on (for int8
   // a multiple of kQuantGroup).
   void pack(int64_t first_tile, int64_t tiles, int64_t first_column, ConstMatrixView x) const;
+  // Packs a part of one tile, whose rows may lie anywhere. rows[r][0] is the first of the columns.
+  void pack(int64_t tile, const ColumnRange& columns, const float* const* rows) const;
   // Packs all of x, on all threads.
   void pack_all(ConstMatrixView x) const;
 
  private:
-  void pack(int64_t tile, const ColumnRange& columns, const float* const* rows) const;
-
   const Kernels& kernels_;
   PackedRows rows_;
   bool int8_, bf16_;
-  float* packed_;
+  int64_t words_ = 0;
+  float* packed_ = nullptr;
 };
 
 // Packs all of x. A single row of fp32 is not copied.
@@ -72,10 +81,28 @@ struct Product {
 // Computes independent products in one parallel loop.
 void multiply(const Kernels& kernels, std::span<const Product> products);
 
-// Computes activate(A_gate · W_gate + bias) * (A_up · W_up + bias) and packs it into `hidden`. A
-// thread packs its part of a group of panels for the next product while it is in cache. gate.y and
-// up.y are not used. `gating` is the kernel of the activation.
-void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up, Gating gating,
-                      Buffer<float>& scratch, const RowPacker& hidden);
+// Gate and up of one MLP. gate.y and up.y are not used.
+struct GateUp {
+  Product gate, up;
+  const RowPacker* hidden = nullptr;  // where the packed hidden rows go
+};
+
+// Computes gated(A_gate · W_gate + bias, A_up · W_up + bias) of every MLP and packs it into its
+// `hidden`, in one parallel loop. A thread packs its part of a group of panels for the next product
+// while it is in cache. `gating` is the function of the activation.
+void multiply_gate_up(const Kernels& kernels, std::span<const GateUp> mlps, const Gating& gating,
+                      Buffer<float>& scratch);
+
+// A product whose rows are added to some rows of a sum, with a factor each. product.y is not used.
+struct WeightedProduct {
+  Product product;
+  std::span<const int32_t> rows;   // of the sum, for each row of the product, all different
+  std::span<const float> factors;  // of each row of the product
+};
+
+// Sets y to the sum of the products, which is formed in their order, in one parallel loop. All
+// products have as many columns as y.
+void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> products,
+                  Buffer<float>& scratch, MutableMatrixView y);
 
 }  // namespace neuronmm::cpu

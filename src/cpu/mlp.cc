@@ -6,7 +6,7 @@ namespace neuronmm::cpu {
 namespace {
 
 // A block of rows takes these steps. X is packed once. The strips of gate and up are one parallel
-// loop. Gate, up, activate(gate) * up and its packing are a second one. Down reads the hidden rows
+// loop. Gate, up, gated(gate, up) and its packing are a second one. Down reads the hidden rows
 // while they are in cache. Pivots that gate and up share are a product before all of these.
 class CpuMlp : public ops::Mlp {
  public:
@@ -18,7 +18,7 @@ class CpuMlp : public ops::Mlp {
         gate_(weight.gate, foreign),
         up_(weight.up, foreign),
         down_(weight.down, foreign),
-        gating_(kernels.gating(weight.activation)) {
+        gating_(kernels.gating(weight.activation, weight.clamp)) {
     NMM_CHECK(gate_.in_features() == up_.in_features() &&
               gate_.out_features() == up_.out_features() &&
               up_.out_features() == down_.in_features() && down_.in().empty());
@@ -83,8 +83,9 @@ class CpuMlp : public ops::Mlp {
 
     // Gate and up are never stored as whole matrices; only the packed hidden rows are.
     const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
-    multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), gating_,
-                     s.gate_up, hidden);
+    const GateUp gate_up[] = {
+        {.gate = gate_.output(gate_rows, {}), .up = up_.output(up_rows, {}), .hidden = &hidden}};
+    multiply_gate_up(kernels_, gate_up, gating_, s.gate_up);
     return hidden.rows();
   }
 

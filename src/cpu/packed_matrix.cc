@@ -164,17 +164,17 @@ constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 
 // The type follows the checkpoint, so packing rounds only weights in foreign formats. Codes are
 // kept.
-PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign)
+PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign, Arena* arena)
     : k_(w_t.columns()),
       n_(w_t.rows()),
       type_(keeps_codes(w_t, foreign) ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
       multiplier_rows_(type_ == WeightType::kInt4 ? format_of(w_t, foreign).group : 0) {
   if (type_ == WeightType::kCoded) {
-    pack_coded(w_t);
+    pack_coded(w_t, arena);
     copy_to_domains();
     return;
   }
-  allocate();
+  allocate(arena);
   if (w_t.foreign != nullptr)
     pack_foreign(w_t, format_of(w_t, foreign));
   else
@@ -272,8 +272,9 @@ void PackedMatrix::copy_to_domains() {
 
 // Allocates the panels. Only the last panel, if it lacks columns, and the rows that bf16 pads each
 // panel with are set to zero.
-void PackedMatrix::allocate() {
-  words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
+void PackedMatrix::allocate(Arena* arena) {
+  const int64_t count = panels() * panel_words() + kPanelPadding;
+  words_ = arena == nullptr ? Buffer<uint32_t>(count, Pages::kHuge) : arena->take<uint32_t>(count);
   const int64_t padding =
       type_ == WeightType::kBf16 ? (bf16_words(k_) - k_ / 2) * kPanel : int64_t{0};
   const auto clear = [&](int64_t panel, int64_t words) {
@@ -354,12 +355,12 @@ void PackedMatrix::pack_int8(const ops::WeightView& rows, int64_t first_row) {
 
 // The panel's columns are rows of the checkpoint. Each is read once, so that codes which are
 // interleaved with those of other columns are in cache when the next column is read.
-void PackedMatrix::pack_coded(const TensorView& w_t) {
+void PackedMatrix::pack_coded(const TensorView& w_t, Arena* arena) {
   const CodedValues& coded = *coded_values(w_t);
   const int64_t first_row = coded.first_row(w_t);
   NMM_CHECK(coded.columns() == k_);
   coded_ = CodedLayout(coded, first_row, n_);
-  words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
+  allocate(arena);
   parallel_for(panels(), [&](int64_t panel) {
     const int64_t first = panel * kPanel;
     coded_.pack_panel(coded, first_row + first, std::min(kPanel, n_ - first), panel_at(panel));

@@ -82,9 +82,9 @@ inline constexpr LowBitLayout kLayoutOfInt6 = {0, 3 * kHalfPanel};
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // w_t is [N, K], as checkpoints hold it.
+  // w_t is [N, K], as checkpoints hold it. The panels take memory of `arena` if there is one.
   explicit PackedMatrix(const ops::WeightView& w_t,
-                        ForeignWeights foreign = ForeignWeights::kNearest);
+                        ForeignWeights foreign = ForeignWeights::kNearest, Arena* arena = nullptr);
 
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
@@ -103,7 +103,7 @@ class PackedMatrix {
   int64_t words_before(int64_t k) const;
 
  private:
-  void allocate();
+  void allocate(Arena* arena);
   // Pack rows of a weight, which become columns of W from `first`, a multiple of kPanel, on.
   void pack(const ops::WeightView& rows, int64_t first);
   void pack_bf16(const TensorView& rows, int64_t first);
@@ -113,7 +113,7 @@ class PackedMatrix {
   void pack_foreign(const TensorView& w_t, const LowBitFormat& format);
   void pack_rounded_to_int8(const TensorView& w_t);
   void round_columns(const TensorView& w_t, int64_t panel, int64_t first, int64_t count);
-  void pack_coded(const TensorView& w_t);
+  void pack_coded(const TensorView& w_t, Arena* arena);
   uint32_t* panel_at(int64_t i) { return words_.data() + i * panel_words(); }
   void copy_to_domains();
   const Buffer<uint32_t>& words() const {

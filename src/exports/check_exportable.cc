@@ -68,6 +68,9 @@ std::string layers_text(const std::vector<int64_t>& layers) {
 }  // namespace
 
 Status check_exportable(const io::ModelConfig& config, Target target, const std::string& source) {
+  NMM_TRY(io::refuse_mixtures(
+      config, source, fmt::format("the export to {}", target_name(target)),
+      "run the original folder with what the target's own library has for mixtures"));
   if (config.quantization) {
     return fail(
         "{}: weights of {} are not supported by {}, which computes in bf16: export the folder "

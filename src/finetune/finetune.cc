@@ -363,6 +363,8 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
   const io::ModelConfig& config = opened.config;
+  NMM_TRY(io::refuse_mixtures(config, request.model.string(), "finetune",
+                              "train the original model with another program"));
   NMM_ASSIGN(const Rounding rounding, rounding_of(request, config));
   NMM_TRY(check_request(request, config, rounding));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));

@@ -175,6 +175,8 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   model.product_type_ = product_type;
   const io::ModelConfig& config = model.config_;
   const io::Checkpoint& checkpoint = model.checkpoint_;
+  NMM_TRY(io::refuse_mixtures(config, folder.string(), "training",
+                              "train the original model with another program"));
   if (!rounding) NMM_TRY(refuse_quantized(checkpoint));
   const Loader loader(checkpoint, config, options, rounding);
   const std::string prefix = model::tensor_prefix(checkpoint);

@@ -427,6 +427,8 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   }
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;
+  NMM_TRY(io::refuse_mixtures(config, request.model.string(), "fit",
+                              "round them instead: neuronmm quantize --bits 8, 6 or 4"));
   if (config.quantization) {
     return fail("{}: its weights are {}; fit the original model", request.model.string(),
                 io::quantization_text(*config.quantization));

@@ -278,10 +278,10 @@ Result<int64_t> read_window(const ArchitectureKeys& keys, int64_t context) {
 }
 
 const char* activation_key(const io::Family& family) {
-  return family.activation == io::Activation::kSilu ? "hidden_act" : "hidden_activation";
+  return family.activation != io::Activation::kGeluTanh ? "hidden_act" : "hidden_activation";
 }
 const char* activation_name(const io::Family& family) {
-  return family.activation == io::Activation::kSilu ? "silu" : "gelu_pytorch_tanh";
+  return family.activation != io::Activation::kGeluTanh ? "silu" : "gelu_pytorch_tanh";
 }
 
 Result<int64_t> read_vocab_size(const io::GgufShards& model, int64_t hidden_size) {

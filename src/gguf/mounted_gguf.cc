@@ -139,12 +139,11 @@ class MountedGguf : public io::MountedModel {
 
   // Vectors that are not as readers see them are small, so their values are copied in fp32.
   TensorView vector_view(const WeightSource& source, int64_t head_rows) {
-    const io::GgufTensor& tensor = *source.tensor;
-    std::vector<float> stored(static_cast<size_t>(tensor.columns()));
-    dequantize(*tensor.type, tensor.data.data(), tensor.columns(), stored.data());
+    const std::vector<float> stored = vector_row(source);
+    const int64_t first = source.first_row % source.tensor->columns();
     std::vector<float>& values = vectors_.emplace_back();
     for (int64_t i = 0; i < source.spec.shape[0]; ++i) {
-      const auto from = static_cast<size_t>(source.first_row + stored_row(i, head_rows));
+      const auto from = static_cast<size_t>(first + stored_row(i, head_rows));
       values.push_back(stored[from] - source.offset);
     }
     return {DType::kF32, source.spec.shape, reinterpret_cast<const std::byte*>(values.data())};

@@ -18,6 +18,10 @@ struct TensorPlace {
   const io::SlicedModule* sliced = nullptr;
   // The module of the folder's tensor: "mlp.up_proj".
   std::string_view module = {};
+  // The expert whose part of the file's tensor it is, or -1; and the name of the tensor in files
+  // that have one for each expert.
+  int64_t expert = -1;
+  std::string alone = {};
 };
 
 // Translates the name of a tensor: "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".

@@ -103,8 +103,7 @@ class WeightsWriter {
 
   void make_vector(const WeightSource& source) {
     const io::GgufTensor& tensor = *source.tensor;
-    std::vector<float> stored(static_cast<size_t>(tensor.columns()));
-    dequantize(*tensor.type, tensor.data.data(), tensor.columns(), stored.data());
+    const std::vector<float> stored = vector_row(source);
     for (Share& share : shares_) {
       share.values.clear();
       share.bytes.clear();
@@ -113,7 +112,7 @@ class WeightsWriter {
     Share& share = shares_.front();
     const int64_t size = source.spec.shape.front();
     for (int64_t i = 0; i < size; ++i) {
-      const int64_t from = source.first_row + source_row(source, i, size);
+      const int64_t from = source.first_row % tensor.columns() + source_row(source, i, size);
       share.values.push_back(stored[static_cast<size_t>(from)] - source.offset);
     }
     round(source.spec.dtype, share);
@@ -156,6 +155,15 @@ class WeightsWriter {
 };
 
 }  // namespace
+
+std::vector<float> vector_row(const WeightSource& source) {
+  const io::GgufTensor& tensor = *source.tensor;
+  std::vector<float> row(static_cast<size_t>(tensor.columns()));
+  const int64_t number = source.first_row / tensor.columns();
+  dequantize(*tensor.type, tensor.data.data() + number * tensor.row_bytes(), tensor.columns(),
+             row.data());
+  return row;
+}
 
 Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs::path& folder,
                      Progress& progress) {

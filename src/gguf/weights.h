@@ -24,12 +24,16 @@ struct WeightSource {
   // folder has the two rows of a pair half a head apart. Row 2 i + j of a head
   // becomes row j * (rows of a head / 2) + i.
   int64_t interleaved_heads = 0;
-  // The row of the file's tensor that is the first of the folder's. The file may have one matrix
-  // for several of the folder.
+  // The row of the file's tensor that is the first of the folder's, or the element of a vector. The
+  // file may have one matrix for several of the folder, and one tensor for all experts of a layer.
   int64_t first_row = 0;
   // Is subtracted from every element. The gains of some families have 1 added in GGUF files.
   float offset = 0.0f;
 };
+
+// Returns the row of the file's tensor in which a vector of the folder lies. The vector begins at
+// element first_row % columns.
+std::vector<float> vector_row(const WeightSource& source);
 
 // The sources of all tensors of a folder.
 struct WeightMap {

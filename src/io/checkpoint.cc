@@ -212,6 +212,7 @@ Status Checkpoint::decode_foreign_weights() {
   NMM_ASSIGN(const auto quantization,
              read_foreign_quantization(folder_, has_foreign_tensors(tensors_)));
   if (!quantization) return {};
+  if (quantization->method == ForeignMethod::kMxfp4) return {};  // see translate_names()
   NMM_ASSIGN(ForeignWeights weights, decode_foreign(*quantization, folder_, tensors_));
   if (weights.matrices.empty()) return {};
   notify(fmt::format("{}: {}", folder_.string(), weights.text));
@@ -225,11 +226,19 @@ const std::string& Checkpoint::foreign_text() const {
 }
 
 Status Checkpoint::translate_names() {
-  NamedTensors named{std::move(tensors_), {}, {}};
+  NamedTensors named{std::move(tensors_), {}};
   NMM_TRY(use_canonical_names(folder_, named));
   tensors_ = std::move(named.tensors);
   owned_ = std::move(named.owned);
   owned_codes_ = std::move(named.owned_codes);
+  owned_formats_ = std::move(named.owned_formats);
+  if (!named.has_mxfp4) return {};
+  int64_t bytes = 0;
+  for (const auto& codes : owned_codes_) bytes += codes->stored_bytes();
+  ForeignWeights weights;
+  weights.text = fmt::format("MXFP4 in the experts, {:.1f} MB", static_cast<double>(bytes) / 1e6);
+  notify(fmt::format("{}: {}", folder_.string(), weights.text));
+  foreign_ = std::make_shared<const ForeignWeights>(std::move(weights));
   return {};
 }
 

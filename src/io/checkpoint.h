@@ -97,6 +97,7 @@ class Checkpoint {
   // The bytes of tensors whose rows stand in another order in the file.
   std::vector<std::shared_ptr<const std::vector<std::byte>>> owned_;
   std::vector<std::shared_ptr<const CodedValues>> owned_codes_;
+  std::vector<std::shared_ptr<const ForeignFormat>> owned_formats_;
   // The tensors that only the index has, and the files where it puts them.
   std::map<std::string, std::string> absent_;
   bool tied_ = false;

@@ -36,7 +36,7 @@ constexpr Method kMethods[] = {
     {"spqr", "weights of SpQR", kOriginal},
     {"higgs", "weights of HIGGS", kDequantize},
     {"bitnet", "weights of BitNet", kOriginal},
-    {"mxfp4", "weights in MXFP4", kDequantize},
+    {"mxfp4", "weights in MXFP4 of another model than gpt-oss", kDequantize},
     {"modelopt", "weights of NVIDIA ModelOpt", kOriginal},
     {"quark", "weights of AMD Quark", kOriginal},
     {"marlin", "GPTQ weights in Marlin's layout",

@@ -69,6 +69,7 @@ Result<std::unique_ptr<ForeignMatrix>> ForeignModule::read() {
       break;
     case ForeignMethod::kCompressedTensors:
     case ForeignMethod::kFloat8:
+    case ForeignMethod::kMxfp4:  // no modules of its own
       NMM_TRY(tensors_.contains(stem_ + kPackedCodes) ? read_packed() : read_bytes());
       break;
   }

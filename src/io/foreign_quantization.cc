@@ -241,6 +241,8 @@ std::string method_name(ForeignMethod method) {
       return "compressed-tensors";
     case ForeignMethod::kFloat8:
       return "FP8";
+    case ForeignMethod::kMxfp4:
+      return "MXFP4";
   }
   return {};
 }
@@ -256,6 +258,7 @@ Result<ForeignQuantization> parse_foreign_quantization(const JsonFields& entry) 
   if (method == "awq") return read_awq(entry);
   if (method == "fp8" || method == "fbgemm_fp8") return read_float8(entry);
   if (method == "compressed-tensors") return read_compressed_tensors(entry);
+  if (method == "mxfp4") return ForeignQuantization{.method = ForeignMethod::kMxfp4};
   return fail("{}: \"quant_method\": {}", entry.source(), refusal_of_method(method));
 }
 

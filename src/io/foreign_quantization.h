@@ -6,6 +6,7 @@
 //   AWQ                  quant_method "awq" of AutoAWQ: 4 bits, versions "gemm" and "gemv"
 //   compressed-tensors   integers of 4 and 8 bits, floats of 8 bits, and their groups
 //   FP8                  quant_method "fp8" and "fbgemm_fp8": floats of 8 bits, also in blocks
+//   MXFP4                quant_method "mxfp4": the experts of gpt-oss (mxfp4.h)
 //
 // The entry is `quantization_config` of config.json, or `compression_config` in older folders of
 // compressed-tensors. Older folders of AutoGPTQ and AutoAWQ have it in a file of its own.
@@ -23,7 +24,7 @@
 
 namespace neuronmm::io {
 
-enum class ForeignMethod { kGptq, kAwq, kCompressedTensors, kFloat8 };
+enum class ForeignMethod { kGptq, kAwq, kCompressedTensors, kFloat8, kMxfp4 };
 
 struct ForeignQuantization {
   ForeignMethod method = ForeignMethod::kGptq;

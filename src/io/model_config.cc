@@ -9,6 +9,7 @@
 #include "io/families/family_reader.h"
 #include "io/families/known_keys.h"
 #include "io/folder_writer.h"
+#include "io/foreign_methods.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/mistaken_files.h"
@@ -86,7 +87,7 @@ Status read_sizes(const JsonFields& fields, const json& given, ModelConfig& conf
 // Reads the activation, of which the classes of a family know only one.
 Status read_activation(const JsonFields& fields, const Family& family, ModelConfig& config) {
   config.activation = family.activation;
-  const bool silu = family.activation == Activation::kSilu;
+  const bool silu = family.activation != Activation::kGeluTanh;
   const std::string key = silu ? "hidden_act" : "hidden_activation";
   NMM_ASSIGN(const auto name, fields.string(key));
   if (!name) return {};
@@ -95,6 +96,15 @@ Status read_activation(const JsonFields& fields, const Family& family, ModelConf
     return fields.wrong(key, "\"silu\" or \"swish\"");
   if (!silu && *name != "gelu_pytorch_tanh") return fields.wrong(key, "\"gelu_pytorch_tanh\"");
   return {};
+}
+
+// Only the tensors of families that stack experts are known in MXFP4.
+Status refuse_mxfp4(const JsonFields& fields, const Family& family) {
+  const json* const entry = fields.find("quantization_config");
+  if (!family.names.stacked.empty() || entry == nullptr || !entry->is_object()) return {};
+  if (entry->value("quant_method", json()) != "mxfp4") return {};
+  return fail("{}: \"quantization_config\": \"quant_method\": {}", fields.source(),
+              refusal_of_method("mxfp4"));
 }
 
 Status read_tied(const JsonFields& fields, ModelConfig& config) {
@@ -177,6 +187,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(read_dtype(fields, config));
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));
   NMM_ASSIGN(config.quantization, read_quantization(fields));
+  NMM_TRY(refuse_mxfp4(fields, family));
   return config;
 }
 
@@ -192,6 +203,26 @@ void ModelConfig::fill_layers(const LayerAttention& attention) {
 
 bool ModelConfig::has_window() const {
   return std::ranges::any_of(layers, [](const LayerAttention& layer) { return layer.window > 0; });
+}
+
+bool ModelConfig::is_mixture(int64_t layer) const {
+  if (!experts) return false;
+  return experts->dense.empty() || !experts->dense.at(static_cast<size_t>(layer));
+}
+
+Status refuse_mixtures(const ModelConfig& config, const std::string& source, std::string_view what,
+                       std::string_view advice) {
+  if (!config.experts) return {};
+  return fail("{}: its layers are mixtures of experts, which {} does not treat yet; {}", source,
+              what, advice);
+}
+
+int64_t ModelConfig::active_neurons() const {
+  int64_t most = 0;
+  for (int64_t layer = 0; layer < num_hidden_layers; ++layer) {
+    most = std::max(most, is_mixture(layer) ? experts->active * experts->width : intermediate_size);
+  }
+  return most;
 }
 
 int64_t ModelConfig::long_rope_from() const {

@@ -70,6 +70,20 @@ struct CompressionRecord {
 };
 
 using neuronmm::Activation;
+using neuronmm::SwigluClamp;
+
+// The layers of a mixture of experts: a router chooses `active` of `count` MLPs for each token.
+struct Experts {
+  int64_t count = 0, active = 0;
+  int64_t width = 0;  // the neurons of an expert
+  // True if the weights of a token's experts are divided by their sum.
+  bool divided = true;
+  bool router_bias = false;
+  // The layers that have one MLP of intermediate_size instead. Empty: none.
+  std::vector<bool> dense = {};
+
+  bool operator==(const Experts&) const = default;
+};
 
 // The RMS norm of queries and keys.
 enum class QkNorm {
@@ -102,7 +116,8 @@ struct QueryTemperature {
 // The sizes and switches of a model. Families of models differ in the values of the switches only:
 //   x0 = embedding_scale * embedding(token)
 //   x  = x + residual_scale * output_norm(attention(input_norm(x)))
-//   x  = x + residual_scale * output_norm(down(activation(gate(y)) * up(y))),  y = input_norm(x)
+//   x  = x + residual_scale * output_norm(mlp(y)),  y = input_norm(x)
+//   mlp(y) = down(gated(gate(y), up(y))), or the weighted sum of some such experts
 //   score = cap(score_scale * (q . k)), then the mask, then softmax
 //   logits = cap(head(norm(x)) / logit_divisor)
 //   cap(z) = c * tanh(z / c)
@@ -136,6 +151,13 @@ struct ModelConfig {
   // 0: no cap.
   double score_cap = 0.0, logit_cap = 0.0;
   Activation activation = Activation::kSilu;
+  SwigluClamp swiglu_clamp;  // of kClampedSwiglu
+  // nullopt: every layer has one MLP.
+  std::optional<Experts> experts;
+  // Attention has a sink per head, self_attn.sinks.
+  bool attention_sinks = false;
+  // Limits queries and keys behind their norms, and values. 0: nothing.
+  double qkv_clamp = 0.0;
   QueryTemperature query_temperature;
   bool tie_word_embeddings = false;
   // True if the file leaves the key out where published files do not follow the default of the
@@ -145,7 +167,7 @@ struct ModelConfig {
   bool attention_bias = false;
   // True if o has a bias, too (Llama and Qwen3 with "attention_bias").
   bool attention_output_bias = false;
-  // True if gate, up and down have a bias.
+  // True if gate, up and down have a bias, also those of experts.
   bool mlp_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
   // Per-head norms only: they come after RoPE and not before it (Hunyuan).
@@ -169,12 +191,21 @@ struct ModelConfig {
   LayerAttention attention_of(int64_t layer) const;
   // Gives all num_hidden_layers layers the same attention.
   void fill_layers(const LayerAttention& attention);
+  // Returns whether the layer is a mixture of experts.
+  bool is_mixture(int64_t layer) const;
+  // Returns the largest number of neurons that a layer computes for a token, of all its experts.
+  int64_t active_neurons() const;
   // Returns whether some layer has a window.
   bool has_window() const;
   // Returns the longest sequence that turns by the short list of a longrope table. All longer ones
   // turn by its long list. The result is the largest int64_t if no table has two lists.
   int64_t long_rope_from() const;
 };
+
+// Fails if some layer is a mixture of experts. `what` is what does not treat them, as "compress",
+// and `advice` says what to do instead.
+Status refuse_mixtures(const ModelConfig& config, const std::string& source, std::string_view what,
+                       std::string_view advice);
 
 // Returns the config.json text of a compressed model. All keys of `original_text` are kept, and the
 // record is added or replaced.

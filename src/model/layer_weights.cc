@@ -2,6 +2,7 @@
 #include "model/layer_weights.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ bool is_zero_bias(std::string_view name, const TensorView& tensor) {
   to_floats(tensor, 0, tensor.size(), values.data());
   return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
+
+constexpr std::string_view kExperts = "mlp.experts.";
 
 // Reads the tensors of one layer and remembers their names, so that refuse_unread() finds those
 // that nobody read.
@@ -43,7 +46,12 @@ class LayerReader {
       NMM_ASSIGN(weights.mlp_output_norm, require("mlp.output_norm.weight", hidden));
     }
     NMM_TRY(read_attention(weights));
-    NMM_TRY(read_mlp(weights.mlp));
+    if (config_.is_mixture(layer_)) {
+      weights.mixture.emplace();
+      NMM_TRY(read_mixture(*weights.mixture));
+    } else {
+      NMM_TRY(read_mlp(weights.mlp));
+    }
     NMM_TRY(refuse_unread());
     return weights;
   }
@@ -57,6 +65,9 @@ class LayerReader {
     NMM_ASSIGN(weights.k, projection("k", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.v, projection("v", hidden, kv_width, config_.attention_bias));
     NMM_ASSIGN(weights.o, projection("o", q_width, hidden, config_.attention_output_bias));
+    if (config_.attention_sinks) {
+      NMM_ASSIGN(weights.sinks, require("self_attn.sinks", {config_.num_attention_heads}));
+    }
     if (config_.qk_norm == io::QkNorm::kNone) return {};
     const bool whole = config_.qk_norm == io::QkNorm::kWholeWidth;
     NMM_ASSIGN(weights.q_norm,
@@ -76,6 +87,69 @@ class LayerReader {
     NMM_ASSIGN(mlp, reader.read(record ? &record->ranks[static_cast<size_t>(layer_)] : nullptr));
     read_.insert(reader.names().begin(), reader.names().end());
     return {};
+  }
+
+  Status read_mixture(ops::MixtureWeight& mixture) {
+    const io::Experts& experts = *config_.experts;
+    mixture.active = experts.active;
+    mixture.divided = experts.divided;
+    NMM_TRY(read_router(mixture.router));
+    NMM_TRY(check_expert_numbers());
+    for (int64_t i = 0; i < experts.count; ++i) {
+      MlpReader reader(checkpoint_, config_, fmt::format("{}{}{}.", prefix_, kExperts, i));
+      NMM_ASSIGN(mixture.experts.emplace_back(), reader.read_expert(experts.width));
+      read_.insert(reader.names().begin(), reader.names().end());
+    }
+    return {};
+  }
+
+  // A router with more rows than experts would choose experts that do not exist.
+  Status read_router(ops::LinearWeight& router) {
+    const std::string name = "mlp.router.weight";
+    const int64_t count = config_.experts->count;
+    const auto found = checkpoint_.tensors().find(prefix_ + name);
+    const Shape expected = {count, config_.hidden_size};
+    if (found != checkpoint_.tensors().end() && found->second.shape.size() == 2 &&
+        found->second.shape[0] != count && found->second.shape[1] == config_.hidden_size) {
+      const int64_t rows = found->second.shape[0];
+      return fail(
+          "{}: tensor {:?}: expected a row for each of the {} experts of config.json, found {} "
+          "rows{}",
+          folder(), prefix_ + name, count, rows,
+          rows > count ? fmt::format(": it names expert {}, which does not exist", count) : "");
+    }
+    NMM_ASSIGN(const TensorView weight, require(name, expected));
+    router.w_t = ops::WeightView(weight);
+    if (!config_.experts->router_bias) return {};
+    NMM_ASSIGN(router.bias, require("mlp.router.bias", {count}));
+    return {};
+  }
+
+  // Finds experts that are missing as a whole, and experts beyond the config's number.
+  Status check_expert_numbers() const {
+    const int64_t count = config_.experts->count;
+    const std::string start = prefix_ + std::string(kExperts);
+    std::vector<bool> found(static_cast<size_t>(count));
+    const auto& tensors = checkpoint_.tensors();
+    for (auto it = tensors.lower_bound(start); it != tensors.end() && it->first.starts_with(start);
+         ++it) {
+      const char* const first = it->first.data() + start.size();
+      const char* const end = it->first.data() + it->first.size();
+      int64_t number = -1;
+      const auto [stop, error] = std::from_chars(first, end, number);
+      if (error != std::errc() || stop == end || *stop != '.') continue;
+      if (number < 0 || number >= count) {
+        return fail("{}: config.json has {} experts per layer, found tensor {:?}", folder(), count,
+                    it->first);
+      }
+      found[static_cast<size_t>(number)] = true;
+    }
+    const auto missing = std::ranges::find(found, false);
+    if (missing == found.end()) return {};
+    return fail(
+        "{}: config.json has {} experts per layer, but layer {} has no tensors of expert {} (an "
+        "incomplete download?)",
+        folder(), count, layer_, missing - found.begin());
   }
 
   Result<ops::LinearWeight> projection(std::string_view letter, int64_t in, int64_t out,

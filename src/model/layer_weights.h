@@ -2,6 +2,7 @@
 // The weights of one decoder layer, found in a checkpoint by Hugging Face's tensor names. Errors
 // name the tensor, the expected shape and the shape found.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,16 @@ struct LayerWeights {
   TensorView attention_output_norm, mlp_output_norm;
   // [head_dim], or the whole width of q and of k; empty without qk_norm.
   TensorView q_norm, k_norm;
+  // [heads], or empty without attention_sinks.
+  TensorView sinks;
   ops::LinearWeight q, k, v, o;
+  // The MLP of a layer that is no mixture of experts; otherwise empty.
   ops::MlpWeight mlp;
+  // Set if the layer is a mixture of experts.
+  std::optional<ops::MixtureWeight> mixture;
 };
+// Errors of mixtures name what does not fit: a router with a row for an expert that does not exist,
+// experts that are missing, and experts beyond the config's number.
 Result<LayerWeights> layer_weights(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                                    int64_t layer);
 

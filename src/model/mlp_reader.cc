@@ -9,11 +9,18 @@
 namespace neuronmm::model {
 
 Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
-  const int64_t hidden = config_.hidden_size;
   const int64_t neurons =
       recorded != nullptr && recorded->neurons > 0 ? recorded->neurons : config_.intermediate_size;
+  NMM_ASSIGN(ops::MlpWeight mlp, read_expert(neurons));
+  if (recorded != nullptr) NMM_TRY(check(*recorded, mlp));
+  return mlp;
+}
+
+Result<ops::MlpWeight> MlpReader::read_expert(int64_t neurons) {
+  const int64_t hidden = config_.hidden_size;
   ops::MlpWeight mlp;
   mlp.activation = config_.activation;
+  mlp.clamp = config_.swiglu_clamp;
   int64_t in = hidden;
   if (has("input_pivots")) {
     NMM_ASSIGN(mlp.in, pivots("input", hidden, true));
@@ -22,7 +29,6 @@ Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
   NMM_ASSIGN(mlp.gate, matrix("gate", in, neurons));
   NMM_ASSIGN(mlp.up, matrix("up", in, neurons));
   NMM_ASSIGN(mlp.down, matrix("down", neurons, hidden));
-  if (recorded != nullptr) NMM_TRY(check(*recorded, mlp));
   return mlp;
 }
 

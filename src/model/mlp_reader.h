@@ -37,6 +37,8 @@ class MlpReader {
   // range. `recorded` are the sizes in config.json: tensors of other sizes come from another model
   // and are refused.
   Result<ops::MlpWeight> read(const io::MlpShape* recorded = nullptr);
+  // Reads an MLP with this number of neurons, such as an expert of a mixture.
+  Result<ops::MlpWeight> read_expert(int64_t neurons);
   // Returns the full names of the tensors read so far.
   const std::set<std::string>& names() const { return names_; }
 

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "io/quantization.h"
 #include "io/safetensors_writer.h"
+#include "ops/low_bit.h"
+#include "ops/weights.h"
 
 namespace neuronmm::model {
 namespace {
@@ -56,6 +59,17 @@ void add_pivoted_mlp(SpecList& specs, const std::string& mlp, const io::MlpShape
   if (shape.down > 0) specs.pivots(mlp, "down", shape.down, hidden - shape.down, shape.down);
 }
 
+void add_mixture(SpecList& specs, const std::string& mlp, const io::ModelConfig& config) {
+  const io::Experts& experts = *config.experts;
+  specs.linear(mlp + ".router", experts.count, config.hidden_size, experts.router_bias);
+  for (int64_t i = 0; i < experts.count; ++i) {
+    const std::string expert = fmt::format("{}.experts.{}", mlp, i);
+    specs.linear(expert + ".gate_proj", experts.width, config.hidden_size, config.mlp_bias);
+    specs.linear(expert + ".up_proj", experts.width, config.hidden_size, config.mlp_bias);
+    specs.linear(expert + ".down_proj", config.hidden_size, experts.width, config.mlp_bias);
+  }
+}
+
 void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const std::string layer = fmt::format("model.layers.{}", index);
   const std::string attention = layer + ".self_attn", mlp = layer + ".mlp";
@@ -75,11 +89,13 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
     specs.vector(attention + ".k_norm.weight", whole ? kv_size : config.head_dim);
   }
   specs.linear(attention + ".o_proj", hidden, q_size, config.attention_output_bias);
+  if (config.attention_sinks) specs.vector(attention + ".sinks", config.num_attention_heads);
   if (config.input_norms) specs.vector(layer + ".post_attention_layernorm.weight", hidden);
   if (config.output_norms) {
     specs.vector(attention + ".output_norm.weight", hidden);
     specs.vector(mlp + ".output_norm.weight", hidden);
   }
+  if (config.is_mixture(index)) return add_mixture(specs, mlp, config);
   const int64_t neurons = shape.neurons > 0 ? shape.neurons : intermediate;
   if (config.compression && config.compression->pivoted()) {
     return add_pivoted_mlp(specs, mlp, shape, config, neurons);
@@ -115,6 +131,23 @@ std::optional<LowBitFormat> rounding_of(std::string_view tensor_name, const io::
   const bool rounded =
       is_linear(tensor_name, config) || (table && quantization.exceptions.contains(kTable));
   return rounded ? quantization.rounding_of(tensor_name) : std::nullopt;
+}
+
+// A rounded matrix has its values, one bf16 scale per row and group of 128 columns and, with 4
+// bits, one byte per row and group.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding) {
+  if (!rounding) return {spec};
+  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
+  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  std::vector<io::TensorSpec> specs = {
+      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
+      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
+  if (rounding->bits != 4) return specs;
+  specs.push_back(
+      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
+  return specs;
 }
 
 }  // namespace neuronmm::model

@@ -15,7 +15,8 @@ namespace neuronmm::model {
 // Returns the tensors in the order in which a forward pass reads them. Matrices are "out x in", and
 // a tied LM head has no tensor. An MLP matrix with a rank in the compression record is two factors:
 // *_v_proj [r, in] and *_u_proj [out, r]. Pivoted MLPs have the tensors that model/mlp_reader.h
-// lists.
+// lists. A mixture has mlp.router and mlp.experts.N.gate_proj, up_proj and down_proj for each
+// expert N.
 std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config);
 
 // Returns whether the tensor is the gain of a norm.
@@ -29,5 +30,10 @@ bool is_linear(std::string_view tensor_name, const io::ModelConfig& config);
 // tensor stays floats.
 std::optional<LowBitFormat> rounding_of(std::string_view tensor_name, const io::ModelConfig& config,
                                         const io::Quantization& quantization);
+
+// Returns the tensors that the files of a folder hold for one tensor: itself, or its values with
+// their scales and groups.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding);
 
 }  // namespace neuronmm::model

@@ -89,9 +89,23 @@ ops::HeadNorms head_norms(const io::ModelConfig& config) {
   return config.qk_norm_after_rope ? ops::HeadNorms::kAfterRope : ops::HeadNorms::kBeforeRope;
 }
 
+std::vector<float> sinks_of(const LayerWeights& weights) {
+  std::vector<float> sinks;
+  if (weights.sinks.empty()) return sinks;
+  sinks.resize(static_cast<size_t>(weights.sinks.size()));
+  to_floats(weights.sinks, 0, weights.sinks.size(), sinks.data());
+  return sinks;
+}
+
+std::unique_ptr<ops::Mlp> make_mlp(const LayerWeights& weights, const ops::Backend& backend) {
+  return weights.mixture ? backend.make_mixture(*weights.mixture) : backend.make_mlp(weights.mlp);
+}
+
 // Norm gains are a few thousand floats and are copied. The backend packs the matrices.
 ops::AttentionWeight attention_weight(const io::ModelConfig& config, const LayerWeights& weights) {
-  return {.shape = attention_shape(config, weights.layer),
+  ops::AttentionShape shape = attention_shape(config, weights.layer);
+  shape.sinks = sinks_of(weights);
+  return {.shape = std::move(shape),
           .q = weights.q,
           .k = weights.k,
           .v = weights.v,
@@ -101,7 +115,8 @@ ops::AttentionWeight attention_weight(const io::ModelConfig& config, const Layer
           .norms = head_norms(config),
           .norm_eps = static_cast<float>(config.rms_norm_eps),
           .temperature_beta = config.query_temperature.beta,
-          .temperature_context = config.query_temperature.original_context};
+          .temperature_context = config.query_temperature.original_context,
+          .clamp = static_cast<float>(config.qkv_clamp)};
 }
 
 }  // namespace
@@ -147,7 +162,7 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
       around_attention_(config, weights.input_norm, weights.attention_output_norm),
       around_mlp_(config, weights.post_attention_norm, weights.mlp_output_norm),
       attention_(backend.make_attention(attention_weight(config, weights))),
-      mlp_(backend.make_mlp(weights.mlp)) {}
+      mlp_(make_mlp(weights, backend)) {}
 
 void DecoderLayer::forward(MutableMatrixView hidden, const RotaryTables& rotary, ops::Batch batch,
                            MlpObserver* observer) const {
@@ -177,7 +192,9 @@ Result<std::vector<LayerWeights>> supported_layers(const io::Checkpoint& checkpo
   std::vector<LayerWeights> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, layer_weights(checkpoint, config, layer));
-    if (const Status supported = backend.supports(weights.mlp); !supported.ok()) {
+    const Status supported = weights.mixture ? backend.supports_mixture(*weights.mixture)
+                                             : backend.supports(weights.mlp);
+    if (!supported.ok()) {
       return fail("{}: layer {}: {}", checkpoint.folder().string(), layer,
                   supported.error().message);
     }

@@ -69,7 +69,7 @@ class DecoderLayer {
   int64_t rope_;  // of the layer, in RotaryTables
   SubLayer around_attention_, around_mlp_;
   std::unique_ptr<ops::Attention> attention_;
-  std::unique_ptr<ops::Mlp> mlp_;
+  std::unique_ptr<ops::Mlp> mlp_;  // or a mixture of experts
 };
 
 // The final norm and the projection to the vocabulary, which follow the last layer.
@@ -100,7 +100,7 @@ class LmHead {
   std::unique_ptr<ops::Linear> projection_;
 };
 
-// Returns the shape of a layer's attention, with all heads.
+// Returns the shape of a layer's attention, with all heads and without sinks.
 ops::AttentionShape attention_shape(const io::ModelConfig& config, int64_t layer);
 
 // Returns the weights of all layers, not yet packed. Their names, shapes and forms are checked, and

@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/scratch_matrix.h"
@@ -29,6 +30,7 @@ class ComposedAttention : public Attention {
         norm_eps_(weight.norm_eps),
         temperature_beta_(weight.temperature_beta),
         temperature_context_(weight.temperature_context),
+        clamp_(weight.clamp),
         q_(backend.make_linear(weight.q)),
         k_(backend.make_linear(weight.k)),
         v_(backend.make_linear(weight.v)),
@@ -44,6 +46,9 @@ class ComposedAttention : public Attention {
     backend_.apply_together(projections, x, projected);
     const std::vector<int64_t> positions = positions_of(batch);
     if (norms_ != HeadNorms::kAfterRope) norm(q, k);
+    if (clamp_ != 0.0f) {
+      for (const ScratchMatrix* const values : {&q, &k, &v}) limit(values->view());
+    }
     // Values are not rotated, because positions enter through the products of queries and keys.
     if (!rotary.inverse_frequencies.empty()) turn(q, k, positions, rotary, batch);
     if (norms_ == HeadNorms::kAfterRope) norm(q, k);
@@ -102,6 +107,14 @@ class ComposedAttention : public Attention {
     }
   }
 
+  // NaN stays NaN.
+  void limit(MutableMatrixView x) const {
+    for (int64_t i = 0; i < x.rows; ++i) {
+      for (int64_t j = 0; j < x.columns; ++j)
+        x.row(i)[j] = std::clamp(x.row(i)[j], -clamp_, clamp_);
+    }
+  }
+
   // Multiplies each query by the factor of its position. Positions below the context have 1.
   void heat(const std::vector<int64_t>& positions, MutableMatrixView q) const {
     for (int64_t i = 0; i < q.rows; ++i) {
@@ -127,6 +140,7 @@ class ComposedAttention : public Attention {
   const float norm_eps_;
   const double temperature_beta_;
   const int64_t temperature_context_;
+  const float clamp_;
   const std::unique_ptr<Linear> q_, k_, v_, o_;
 };
 

@@ -49,6 +49,9 @@ struct AttentionShape {
   int64_t sliding_window = 0;  // 0: none; w: position i sees positions in (i - w, i]
   double score_scale = 0.0;    // 0: 1 / sqrt(head_dim)
   double score_cap = 0.0;      // 0: none
+  // One logit per head, which joins the softmax of every query and then is dropped. It is neither
+  // scaled nor capped, and no window hides it. Empty: none.
+  std::vector<float> sinks = {};
 
   bool operator==(const AttentionShape&) const = default;
 };
@@ -80,6 +83,8 @@ struct AttentionWeight {
   // RoPE. 0: nothing.
   double temperature_beta = 0.0;
   int64_t temperature_context = 0;
+  // Limits q and k behind their norms, and v, to [-clamp, clamp] before RoPE. 0: nothing.
+  float clamp = 0.0f;
 };
 
 // A layer's attention that a backend has taken over.
@@ -87,9 +92,9 @@ class Attention {
  public:
   virtual ~Attention() = default;
   // Computes y = o(attention(t * rope(norm(q(x))), rope(norm(k(x))), v(x))) for the new tokens x
-  // [M,H], where t is the factor of temperature_beta and `norms` tells the place of the norms,
-  // and stores their keys and values as `layer` of the batch's caches. Does not change the caches'
-  // lengths. y [M,H] does not overlap x.
+  // [M,H], where t is the factor of temperature_beta, `norms` tells the place of the norms, and
+  // `clamp` limits what they return, and stores their keys and values as `layer` of the batch's
+  // caches. Does not change the caches' lengths. y [M,H] does not overlap x.
   virtual void apply(ConstMatrixView x, const RotaryEmbedding& rotary, int64_t layer, Batch batch,
                      MutableMatrixView y) const = 0;
 };

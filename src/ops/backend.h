@@ -18,6 +18,7 @@
 #include "ops/attention.h"
 #include "ops/kv_cache.h"
 #include "ops/log_sum.h"
+#include "ops/mixture.h"
 #include "ops/wanted_logits.h"
 #include "ops/weights.h"
 
@@ -44,7 +45,8 @@ class Linear {
 class Mlp {
  public:
   virtual ~Mlp() = default;
-  // Computes Y[M,H] = down(activate(gate(X)) * up(X)) of X[M,H] (base/activation.h).
+  // Computes Y[M,H] = down(gated(gate(X), up(X))) of X[M,H] (base/activation.h), or the sum of some
+  // such MLPs (ops/mixture.h).
   virtual void apply(ConstMatrixView x, MutableMatrixView y) const = 0;
 };
 
@@ -61,6 +63,11 @@ class Backend {
   }
   // Tells whether make_mlp takes an MLP of this form. Callers ask before any layer is made.
   virtual Status supports(const MlpWeight& /*weight*/) const { return {}; }
+  // Tells whether make_mixture takes a mixture of this form.
+  virtual Status supports_mixture(const MixtureWeight& weight) const {
+    for (const MlpWeight& expert : weight.experts) NMM_TRY(supports(expert));
+    return {};
+  }
   // Tells whether the layers made so far can take `tokens` rows at once. Callers ask before they
   // apply them to as many.
   virtual Status prepare(int64_t /*tokens*/) const { return {}; }
@@ -71,6 +78,10 @@ class Backend {
 
   virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
+  // Unless overridden, the layer is composed of this backend's linear layers and MLPs.
+  virtual std::unique_ptr<Mlp> make_mixture(const MixtureWeight& weight) const {
+    return compose_mixture(*this, weight);
+  }
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const = 0;
   // Returns the dtype in which this backend keeps the keys and values of a model, of which `wanted`
   // (kBF16 or kF32) is enough.
@@ -109,7 +120,8 @@ class Backend {
   // new position i and head, over the positions j of the same sequence:
   //   y = softmax(cap(score_scale * q · K[j]^T), j <= i and inside the window) · V[j].   q, y: [M,
   //   heads*head_dim]
-  // cap(z) is score_cap * tanh(z / score_cap), or z if there is no cap.
+  // cap(z) is score_cap * tanh(z / score_cap), or z if there is no cap. With sinks, the softmax has
+  // one more logit, shape.sinks[head], which takes its share and adds no value.
   // length + rows must not exceed a cache's capacity.
   virtual void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
                          ConstMatrixView k, ConstMatrixView v, Batch batch,

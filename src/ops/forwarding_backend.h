@@ -2,7 +2,8 @@
 // A backend that passes operations on to another one. Derived classes watch or change some of them:
 // the recorder of compression, the shares of a model that several processes compute, and tests.
 //
-// Operations that a backend composes of its others (make_attention, make_lm_head, apply_together)
+// Operations that a backend composes of its others (make_attention, make_mixture, make_lm_head,
+// apply_together)
 // are not passed on, so that they use what a derived class overrides.
 
 #include <memory>
@@ -23,6 +24,9 @@ class ForwardingBackend : public Backend {
   std::string name() const override { return inner_.name(); }
   double clock_seconds() const override { return inner_.clock_seconds(); }
   Status supports(const MlpWeight& weight) const override { return inner_.supports(weight); }
+  Status supports_mixture(const MixtureWeight& weight) const override {
+    return inner_.supports_mixture(weight);
+  }
   Status prepare(int64_t tokens) const override { return inner_.prepare(tokens); }
   bool rounds_foreign_weights() const override { return inner_.rounds_foreign_weights(); }
   std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const override {

@@ -129,7 +129,7 @@ class ReferenceLinear final : public Linear {
   LinearWeight weight_;
 };
 
-// An MLP whose inner values activate(X·gate) * (X·up) stay in fp64. Only Y is rounded.
+// An MLP whose inner values gated(X·gate, X·up) stay in fp64. Only Y is rounded.
 class ReferenceMlp final : public Mlp {
  public:
   explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
@@ -138,7 +138,7 @@ class ReferenceMlp final : public Mlp {
     DoubleMatrix inner = multiply(input, weight_.gate);
     const DoubleMatrix up = multiply(input, weight_.up);
     for (size_t i = 0; i < inner.values.size(); ++i)
-      inner.values[i] = activate(weight_.activation, inner.values[i]) * up.values[i];
+      inner.values[i] = gated(weight_.activation, weight_.clamp, inner.values[i], up.values[i]);
     narrow(multiply(inner, weight_.down), y);
   }
 
@@ -166,9 +166,11 @@ class ReferenceKvCache final : public KvCache {
 };
 
 // Computes y = softmax(cap(scale * q · K[first..last]^T)) · V[first..last] for one query and one
-// key-value head. `offset` is the first column of that head.
-void attend(const AttentionShape& shape, const float* q, const ReferenceKvCache& cache,
-            int64_t layer, int64_t offset, int64_t first, int64_t last, float* y) {
+// key-value head. `offset` is the first column of that head. `sink` is the query head's sink, or
+// null.
+void attend(const AttentionShape& shape, const float* sink, const float* q,
+            const ReferenceKvCache& cache, int64_t layer, int64_t offset, int64_t first,
+            int64_t last, float* y) {
   const int64_t head_dim = cache.shape().head_dim;
   std::vector<double> weights;
   for (int64_t j = first; j <= last; ++j) {
@@ -183,8 +185,9 @@ void attend(const AttentionShape& shape, const float* q, const ReferenceKvCache&
   }
   // Subtracting the largest score keeps the exponentials from overflowing, and does not change the
   // quotient.
-  const double largest = *std::max_element(weights.begin(), weights.end());
-  double total = 0.0;
+  double largest = *std::max_element(weights.begin(), weights.end());
+  if (sink != nullptr) largest = std::max(largest, double{*sink});
+  double total = sink == nullptr ? 0.0 : std::exp(*sink - largest);
   for (double& weight : weights) total += weight = std::exp(weight - largest);
   std::vector<double> sums(static_cast<size_t>(head_dim));
   for (int64_t j = first; j <= last; ++j) {
@@ -289,7 +292,8 @@ class ReferenceBackend final : public Backend {
         const int64_t last = first_position + i, offset = head / group * shape.head_dim;
         const int64_t first =
             shape.sliding_window == 0 ? 0 : std::max<int64_t>(0, last - shape.sliding_window + 1);
-        attend(shape, q.row(i) + head * shape.head_dim, store, layer, offset, first, last,
+        const float* const sink = shape.sinks.empty() ? nullptr : &shape.sinks.at(head);
+        attend(shape, sink, q.row(i) + head * shape.head_dim, store, layer, offset, first, last,
                y.row(i) + head * shape.head_dim);
       }
     });

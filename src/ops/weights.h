@@ -1,7 +1,7 @@
 #pragma once
-// The weights of linear layers and MLPs, as checkpoints store them: dense, low-rank or pivoted, in
-// floats or rounded. The loader fills these views, and a backend makes its layers from them. The
-// views do not own memory, so the checkpoint must outlive them.
+// The weights of linear layers, MLPs and mixtures of them, as checkpoints store them: dense,
+// low-rank or pivoted, in floats or rounded. The loader fills these views, and a backend makes its
+// layers from them. The views do not own memory, so the checkpoint must outlive them.
 //
 // The same letters are used everywhere: M tokens, K in-features, r rank, N out-features. A layer
 // computes Y[M,N] = X[M,K] · W[K,N], and a low-rank layer has W ~ U[K,r] · V[r,N]. Checkpoints hold
@@ -106,16 +106,36 @@ struct LinearWeight {
   int64_t stored_bytes() const;  // of weights, scales, groups and the bias
 };
 
-// The weights of a gated MLP, Y = down(activate(gate(T)) * up(T)). T is X or, if `in` is not empty,
-// the narrower input of the pivots that gate and up share. `in` is empty if gate or up have pivots
-// of their own.
+// The weights of a gated MLP, Y = down(gated(gate(T), up(T))), see base/activation.h. T is X or, if
+// `in` is not empty, the narrower input of the pivots that gate and up share. `in` is empty if gate
+// or up have pivots of their own.
 struct MlpWeight {
   LinearWeight gate, up, down;
   Pivots in = {};
   Activation activation = Activation::kSilu;
+  SwigluClamp clamp = {};  // only meaningful for kClampedSwiglu
 
   int64_t in_features() const { return in.empty() ? gate.in_features() : in.features(); }
   int64_t neurons() const { return gate.out_features(); }
+};
+
+// The weights of a mixture of E experts, Y = sum of w_e · MLP_e(X) over the experts e that the
+// router chooses for a token (ops/mixture.h). All experts have the same widths, and any form.
+struct MixtureWeight {
+  // [E, H], always in floats. Its bias [E] may be empty.
+  LinearWeight router = {};
+  // The number of experts that a token chooses, at least 1 and at most E.
+  int64_t active = 0;
+  // True if the weights w_e of a token's experts add up to 1. Otherwise they are shares of a
+  // softmax over all experts.
+  bool divided = true;
+  // The experts that are computed here. Element i is expert first_expert + i. Experts that a token
+  // chooses but that are not here add nothing; another process has them.
+  std::vector<MlpWeight> experts = {};
+  int64_t first_expert = 0;
+
+  int64_t in_features() const { return router.in_features(); }
+  int64_t count() const { return router.out_features(); }  // E
 };
 
 }  // namespace neuronmm::ops

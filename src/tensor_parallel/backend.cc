@@ -11,6 +11,7 @@
 #include "tensor_parallel/heads.h"
 #include "tensor_parallel/leader.h"
 #include "tensor_parallel/shared_attention.h"
+#include "tensor_parallel/shared_mixture.h"
 #include "tensor_parallel/shared_mlp.h"
 #include "tensor_parallel/shared_vocabulary.h"
 
@@ -41,6 +42,9 @@ class ModelParts : public ops::ForwardingBackend {
     const LayoutCost chosen = choose_layout(layout_costs(weight, 0, processes), settings_.machine,
                                             processes, settings_.wire);
     return make_shared_mlp(inner(), communicator_, settings_.wire, weight, chosen.layout);
+  }
+  std::unique_ptr<ops::Mlp> make_mixture(const ops::MixtureWeight& weight) const override {
+    return make_shared_mixture(inner(), communicator_, settings_.wire, weight);
   }
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& whole) const override {
     ops::KvCacheShape here = whole;

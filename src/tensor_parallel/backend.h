@@ -1,8 +1,9 @@
 #pragma once
 // The backend of tensor parallelism: it computes one process's part of a model, which is divided by
-// heads in attention, by neurons in MLPs and by tokens of the vocabulary in the LM head. Process 0
-// runs the program as usual. The other processes open the models that process 0 opens on this
-// backend and compute their parts of every pass that process 0 begins (follow.h).
+// heads in attention, by neurons in MLPs, by whole experts in mixtures and by tokens of the
+// vocabulary in the LM head. Process 0 runs the program as usual. The other processes open the
+// models that process 0 opens on this backend and compute their parts of every pass that process 0
+// begins (follow.h).
 //
 // Each process maps the whole folder but packs only its part of each matrix. Weights that it does
 // not compute with are not read, except for rows of the embedding.

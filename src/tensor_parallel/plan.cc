@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tensor_parallel/shared_mixture.h"
+
 namespace neuronmm::tensor_parallel {
 namespace {
 
@@ -102,6 +104,20 @@ std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, 
   costs.push_back(
       cost(MlpLayout::kGatherStrips, 2, gathered + 2 * (rank > 0 ? rank : width), 1.0 / processes));
   return costs;
+}
+
+LayoutCost mixture_cost(const ops::MixtureWeight& weight, int process, int processes) {
+  const Share here = experts_of(weight, process, processes);
+  Size stored, of_all;
+  for (int64_t i = 0; i < std::ssize(weight.experts); ++i) {
+    const Size size = size_here(weight.experts[static_cast<size_t>(i)], 1.0, 1.0);
+    of_all.parameters += size.parameters;
+    if (i >= here.first && i < here.end()) stored.bytes += size.bytes;
+  }
+  stored.add(weight.router.w_t);
+  const int64_t chosen = of_all.parameters / weight.count() * weight.active / processes;
+  return {MlpLayout::kSumOutput, 1, 2 * weight.in_features(), stored.bytes,
+          chosen + weight.router.w_t.size()};
 }
 
 LayoutCost choose_layout(const std::vector<LayoutCost>& costs, const Machine& machine,

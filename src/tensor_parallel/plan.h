@@ -60,6 +60,11 @@ std::vector<int64_t> strip_ranks(const ops::MlpWeight& weight);
 // Returns the costs of the layouts that the MLP's form allows, kSumOutput first.
 std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, int processes);
 
+// Returns the costs of a mixture of experts, whose experts are shared out to processes
+// (shared_mixture.h): the outputs y are summed. A process computes its share of the chosen experts
+// on the mean. weight_bytes are all that it stores, of which one token reads less.
+LayoutCost mixture_cost(const ops::MixtureWeight& weight, int process, int processes);
+
 // Returns the layout that is fastest for a prompt of 512 tokens followed by 512 decoded tokens,
 // which is what `bench` measures.
 LayoutCost choose_layout(const std::vector<LayoutCost>& costs, const Machine& machine,

@@ -27,6 +27,10 @@ class PaddedHeads : public ops::ForwardingBackend {
     ops::AttentionShape padded = shape;
     padded.num_attention_heads = shape.num_key_value_heads * heads_.group;
     const int64_t first = heads_.skipped * shape.head_dim;
+    if (!shape.sinks.empty()) {  // those of the missing heads do not matter
+      padded.sinks.assign(static_cast<size_t>(padded.num_attention_heads), 0.0f);
+      std::ranges::copy(shape.sinks, padded.sinks.begin() + heads_.skipped);
+    }
     Matrix all_q(q.rows, padded.num_attention_heads * shape.head_dim);
     Matrix all_y(q.rows, all_q.columns());
     for (int64_t i = 0; i < q.rows; ++i) std::copy_n(q.row(i), q.columns, all_q.row(i) + first);
@@ -76,6 +80,7 @@ class SharedMeans {
   int64_t first_k_, end_k_;  // the columns of k that count here
 };
 
+// Returns this process's part of the gains of a norm, or of the sinks.
 std::vector<float> gains_of(const std::vector<float>& gains, const Share& columns) {
   if (gains.empty()) return {};
   return {gains.begin() + columns.first, gains.begin() + columns.end()};
@@ -94,6 +99,7 @@ class SharedAttention : public ops::Attention {
     ColumnCopies copies;
     ops::AttentionWeight part = weight;
     part.shape = here.shape;
+    part.shape.sinks = gains_of(weight.shape.sinks, heads);
     part.q = some_outputs(weight.q, columns(heads));
     part.k = some_outputs(weight.k, columns(kv));
     part.v = some_outputs(weight.v, columns(kv));

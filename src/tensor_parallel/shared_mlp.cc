@@ -64,8 +64,12 @@ class SummedMlp : public ops::Mlp {
     NMM_CHECK(neurons.count > 0 || !communicator.is_first());
     if (neurons.count == 0) return;
     ColumnCopies copies;
-    ops::MlpWeight part = {neurons_out(weight.gate, neurons), neurons_out(weight.up, neurons),
-                           weight.down, weight.in, weight.activation};
+    ops::MlpWeight part = {neurons_out(weight.gate, neurons),
+                           neurons_out(weight.up, neurons),
+                           weight.down,
+                           weight.in,
+                           weight.activation,
+                           weight.clamp};
     if (!communicator.is_first()) part.down.bias = {};  // process 0 alone adds the bias
     ops::WeightView& first = part.down.low_rank() ? part.down.u_t : part.down.w_t;
     first = copies.columns_of(first, neurons);
@@ -106,6 +110,7 @@ class GatheredMlp : public ops::Mlp {
         wire_(wire),
         down_rank_(weight.down.rank()),
         activation_(weight.activation),
+        clamp_(weight.clamp),
         strips_(backend, communicator, wire, weight) {
     if (down_rank_ > 0) to_output_ = std::make_unique<StripToOutput>(backend, weight.down);
     const Share neurons = neurons_of(weight, communicator.process(), communicator.processes());
@@ -121,7 +126,8 @@ class GatheredMlp : public ops::Mlp {
                                  neurons_out(weight.up, neurons),
                                  down_part,
                                  {},
-                                 activation_});
+                                 activation_,
+                                 clamp_});
       return;
     }
     gate_ = backend.make_linear(behind_strip(neurons_out(weight.gate, neurons)));
@@ -166,10 +172,9 @@ class GatheredMlp : public ops::Mlp {
     parallel_ranges(x.rows * neurons_, [&](int64_t first, int64_t end) {
       for (int64_t i = first; i < end; ++i) {
         const float value = gate.data()[i];
-        const float active = activation_ == Activation::kSilu
-                                 ? value / (1.0f + std::exp(-value))
-                                 : static_cast<float>(activate(activation_, value));
-        gate.data()[i] = active * up.data()[i];
+        gate.data()[i] = activation_ == Activation::kSilu
+                             ? value / (1.0f + std::exp(-value)) * up.data()[i]
+                             : static_cast<float>(gated(activation_, clamp_, value, up.data()[i]));
       }
     });
     down_->apply(gate.view(), z);
@@ -179,6 +184,7 @@ class GatheredMlp : public ops::Mlp {
   const parallel::Wire wire_;
   const int64_t down_rank_;
   const Activation activation_;
+  const SwigluClamp clamp_;
   const GatheredStrips strips_;
   int64_t neurons_ = 0;              // the neurons of this process
   std::unique_ptr<ops::Mlp> fused_;  // used if gate and up read the same strip

@@ -176,7 +176,16 @@ TEST_F(Import, UnsupportedFeaturesAreRefusedByName) {
        [](GgufBuilder& b) {
          b.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 0.5f);
        }},
-      {"llama.expert_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
+      {"llama.expert_used_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
+      {"\"num_experts_per_tok\" is 9, but \"num_local_experts\" is 8",
+       [](GgufBuilder& b) { b.u32("llama.expert_count", 8).u32("llama.expert_used_count", 9); }},
+      {"tensor \"blk.0.ffn_gate_inp.weight\" is missing",
+       [](GgufBuilder& b) { b.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); }},
+      {"\"blk.0.ffn_gate_inp.weight\": expected a row for each of the 2 experts",
+       [](GgufBuilder& b) {
+         b.u32("llama.expert_count", 2).u32("llama.expert_used_count", 1);
+         b.tensor("blk.0.ffn_gate_inp.weight", {kHidden, 3}, std::vector<float>(3 * kHidden));
+       }},
       {"llama.attention.scale", [](GgufBuilder& b) { b.f32("llama.attention.scale", 0.1f); }},
       {"llama.logit_scale", [](GgufBuilder& b) { b.f32("llama.logit_scale", 8.0f); }},
       {"a part of each head", [](GgufBuilder& b) { b.u32("llama.rope.dimension_count", 2); }},

@@ -45,6 +45,28 @@ constexpr std::pair<const char*, const char*> kPublishedKeys[] = {
          "use_sliding_window":false,"attention_bias":false,"mlp_bias":false})"},
     {"Ernie4_5_ForCausalLM",
      R"({"use_bias":false,"use_cache":false,"compression_ratio":1.0,"weight_share_add_bias":true})"},
+    {"Qwen3MoeForCausalLM",
+     R"({"decoder_sparse_step":1,"max_window_layers":48,"mlp_only_layers":[],"norm_topk_prob":true,
+         "moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,
+         "output_router_logits":false,"router_aux_loss_coef":0.001,"sliding_window":null,
+         "use_sliding_window":false,"attention_bias":false})"},
+    {"MixtralForCausalLM",
+     R"({"num_experts_per_tok":2,"num_local_experts":8,"output_router_logits":false,
+         "router_aux_loss_coef":0.02,"router_jitter_noise":0.0,"sliding_window":null})"},
+    {"OlmoeForCausalLM",
+     R"({"clip_qkv":null,"norm_topk_prob":false,"num_experts":64,"num_experts_per_tok":8,
+         "attention_bias":false,"router_aux_loss_coef":0.01,"output_router_logits":false})"},
+    {"GraniteMoeForCausalLM",
+     R"({"attention_multiplier":0.015625,"embedding_multiplier":12.0,"logits_scaling":6.0,
+         "residual_multiplier":0.22,"num_experts_per_tok":8,"num_local_experts":32,
+         "output_router_logits":false,"router_aux_loss_coef":0.0,"attention_bias":false})"},
+    {"GptOssForCausalLM",
+     R"({"attention_bias":true,"experts_per_token":4,"initial_context_length":4096,
+         "num_experts_per_tok":4,"num_local_experts":32,"output_router_logits":false,
+         "quantization_config":{"modules_to_not_convert":["lm_head"],"quant_method":"mxfp4"},
+         "rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,"rope_type":"yarn",
+                         "original_max_position_embeddings":4096,"truncate":false},
+         "rope_theta":150000,"sliding_window":128,"swiglu_limit":7.0})"},
 };
 
 TEST(Families, KeysOfPublishedFilesAreAccepted) {
@@ -52,6 +74,50 @@ TEST(Families, KeysOfPublishedFilesAreAccepted) {
     const auto config = parse_family(keys, architecture);
     EXPECT_TRUE(config.ok()) << config.error().message;
   }
+}
+
+TEST(Families, MixturesHaveTheDefaultsOfTheirClasses) {
+  struct Expected {
+    const char* architecture;
+    int64_t count, active, width;
+    bool divided;
+  };
+  for (const Expected& of : {Expected{"Qwen3MoeForCausalLM", 128, 8, 768, false},
+                             Expected{"MixtralForCausalLM", 8, 2, 0, true},
+                             Expected{"OlmoeForCausalLM", 64, 8, 0, false},
+                             Expected{"GraniteMoeForCausalLM", 8, 2, 0, true},
+                             Expected{"GptOssForCausalLM", 128, 4, 0, true}}) {
+    SCOPED_TRACE(of.architecture);
+    const auto config = parse_family("{}", of.architecture);
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    ASSERT_TRUE(config->experts.has_value());
+    EXPECT_EQ(config->experts->count, of.count);
+    EXPECT_EQ(config->experts->active, of.active);
+    EXPECT_EQ(config->experts->width, of.width > 0 ? of.width : config->intermediate_size);
+    EXPECT_EQ(config->experts->divided, of.divided);
+    EXPECT_TRUE(config->is_mixture(0));
+  }
+  const auto gpt_oss = parse_family("{}", "GptOssForCausalLM");
+  EXPECT_EQ(gpt_oss->swiglu_clamp, SwigluClamp());
+  EXPECT_EQ(gpt_oss->attention_of(0).window, 128);
+  EXPECT_TRUE(gpt_oss->attention_bias && gpt_oss->mlp_bias && gpt_oss->experts->router_bias);
+}
+
+TEST(Families, LayersOfAMixtureMayBeDense) {
+  const auto steps =
+      parse_family(R"({"num_hidden_layers":4,"decoder_sparse_step":2})", "Qwen3MoeForCausalLM");
+  ASSERT_TRUE(steps.ok()) << steps.error().message;
+  for (const int64_t layer : {0, 1, 2, 3}) EXPECT_EQ(steps->is_mixture(layer), layer % 2 == 1);
+  const auto named =
+      parse_family(R"({"num_hidden_layers":4,"mlp_only_layers":[0,3,99]})", "Qwen3MoeForCausalLM");
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  for (const int64_t layer : {0, 1, 2, 3}) EXPECT_EQ(named->is_mixture(layer), layer % 3 != 0);
+  EXPECT_TRUE(fails_with(parse_family(R"({"mlp_only_layers":[-1]})", "Qwen3MoeForCausalLM"),
+                         {"mlp_only_layers", "numbers of layers"}));
+  EXPECT_TRUE(fails_with(parse_family(R"({"decoder_sparse_step":0})", "Qwen3MoeForCausalLM"),
+                         {"decoder_sparse_step"}));
+  EXPECT_TRUE(fails_with(parse_family(R"({"num_experts":20000})", "Qwen3MoeForCausalLM"),
+                         {"num_experts", "16384"}));
 }
 
 TEST(Families, UnknownKeysAreRefusedByNameWithTheirValue) {
@@ -82,8 +148,9 @@ TEST(Families, RefusedFamiliesAreNamedWithWhatIsMissing) {
         std::pair("Gemma4ForConditionalGeneration", "head sizes"),
         std::pair("Glm4ForCausalLM", "RoPE"), std::pair("Cohere2ForCausalLM", "parallel"),
         std::pair("Lfm2ForCausalLM", "convolutions"), std::pair("DeepseekV3ForCausalLM", "latent"),
-        std::pair("MambaForCausalLM", "recurrent"), std::pair("MixtralForCausalLM", "experts"),
-        std::pair("GptOssForCausalLM", "sinks"), std::pair("Qwen3MoeForCausalLM", "experts")}) {
+        std::pair("MambaForCausalLM", "recurrent"), std::pair("Qwen2MoeForCausalLM", "experts"),
+        std::pair("GraniteMoeSharedForCausalLM", "dense MLP"),
+        std::pair("PhimoeForCausalLM", "experts")}) {
     EXPECT_TRUE(fails_with(parse_family("{}", name), {"config.json", name, "needs", missing}));
   }
   EXPECT_TRUE(

@@ -262,9 +262,9 @@ TEST(ForeignQuantization, WhatIsNotReadIsRefusedByName) {
 }
 
 TEST(ForeignQuantization, OtherMethodsAreRefusedWithWhatToDo) {
-  for (const std::string method : {"bitsandbytes", "hqq", "eetq", "aqlm", "quip", "exl2", "exl3",
-                                   "torchao", "quanto", "fp_quant", "vptq", "spqr", "higgs",
-                                   "bitnet", "mxfp4", "modelopt", "quark", "auto-round"}) {
+  for (const std::string method :
+       {"bitsandbytes", "hqq", "eetq", "aqlm", "quip", "exl2", "exl3", "torchao", "quanto",
+        "fp_quant", "vptq", "spqr", "higgs", "bitnet", "modelopt", "quark", "auto-round"}) {
     EXPECT_TRUE(fails_with(quantization_of(R"({"quant_method":")" + method + "\"}"),
                            {"config.json", "\"" + method + "\"", "the original model"}));
   }

@@ -53,6 +53,11 @@ class FamilyGolden {
     tokens = json.at("tokens").get<std::vector<TokenId>>();
   }
 
+  // Returns whether the tensor has the bytes of MXFP4: any codes, or scales of 2^-5 to 2^-2.
+  static bool is_packed(const std::string& name) {
+    return name.ends_with("_blocks") || name.ends_with("_scales");
+  }
+
   // Returns the tensor `name`: noise of the hash (FNV-1a) of the name and the number of the
   // element (splitmix64), plus 1 for gains of norms where the family stores them so.
   std::vector<float> weights(const std::string& name) const {
@@ -69,6 +74,12 @@ class FamilyGolden {
       z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
       z = (z ^ z >> 27) * 0x94D049BB133111EBu;
       z ^= z >> 31;
+      if (is_packed(name)) {
+        const uint64_t bits = z >> 40;
+        values.push_back(
+            static_cast<float>(name.ends_with("_scales") ? 122 + bits % 4 : bits & 255));
+        continue;
+      }
       const double unit = static_cast<double>(z >> 40) / 16777216.0;
       values.push_back(static_cast<float>((2.0 * unit - 1.0) * 0.35 + mean));
     }
@@ -80,7 +91,7 @@ class FamilyGolden {
   void write(const ModelFolder& folder) const {
     TestTensors tensors;
     for (const auto& [name, shape] : json.at("tensors").items())
-      tensors[name] = {DType::kF32, shape_of(name), weights(name)};
+      tensors[name] = {is_packed(name) ? DType::kU8 : DType::kF32, shape_of(name), weights(name)};
     folder.write_tensors(tensors);
     folder.write_text("config.json", json.at("config").dump());
   }

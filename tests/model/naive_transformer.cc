@@ -1,6 +1,8 @@
 #include "model/naive_transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace neuronmm::model {
 namespace {
@@ -46,7 +48,7 @@ class Naive {
           config_.input_norms ? norm(prefix + "input_layernorm.weight", hidden[i]) : hidden[i];
       q.push_back(heated(query_or_key(prefix, "q", x, i), i));
       k.push_back(query_or_key(prefix, "k", x, i));
-      v.push_back(project(prefix, "v", x));
+      v.push_back(clamped(project(prefix, "v", x)));
       seen.attention.push_back(x);
     }
     for (size_t i = 0; i < hidden.size(); ++i) {
@@ -56,7 +58,9 @@ class Naive {
       const Vector x = config_.input_norms
                            ? norm(prefix + "post_attention_layernorm.weight", hidden[i])
                            : hidden[i];
-      add(output(prefix + "mlp.", mlp(prefix + "mlp.", x, seen)), hidden[i]);
+      add(output(prefix + "mlp.", config_.is_mixture(layer_) ? mixture(prefix + "mlp.", x, seen)
+                                                             : mlp(prefix + "mlp.", x, seen)),
+          hidden[i]);
     }
     seen.hidden = hidden;
     if (mlp_rows_ != nullptr) mlp_rows_->push_back(std::move(seen));
@@ -75,14 +79,48 @@ class Naive {
     const Vector y = project(prefix, letter, x);
     switch (config_.qk_norm) {
       case io::QkNorm::kNone:
-        return rotated(y, position);
+        return rotated(clamped(y), position);
       case io::QkNorm::kWholeWidth:
-        return rotated(norm(name, y), position);
+        return rotated(clamped(norm(name, y)), position);
       case io::QkNorm::kPerHead:
         break;
     }
     return config_.qk_norm_after_rope ? head_norm(name, rotated(y, position))
-                                      : rotated(head_norm(name, y), position);
+                                      : rotated(clamped(head_norm(name, y)), position);
+  }
+
+  Vector clamped(Vector x) const {
+    if (config_.qkv_clamp == 0.0) return x;
+    for (double& value : x)
+      value = std::max(-config_.qkv_clamp, std::min(config_.qkv_clamp, value));
+    return x;
+  }
+
+  // Sums the outputs of the experts with the largest logits of the router.
+  Vector mixture(const std::string& prefix, const Vector& x, NaiveMlpRows& seen) const {
+    const Vector logits = biased(prefix + "router.bias", times(prefix + "router.weight", x));
+    std::vector<size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::sort(order, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    const auto active = static_cast<size_t>(config_.experts->active);
+    double total = 0.0;
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i < active || !config_.experts->divided) total += std::exp(logits[order[i]]);
+    }
+    Vector y(x.size());
+    for (size_t i = 0; i < active; ++i) {
+      Vector of_expert = mlp(fmt::format("{}experts.{}.", prefix, order[i]), x, seen);
+      for (double& value : of_expert) value *= std::exp(logits[order[i]]) / total;
+      add(of_expert, y);
+    }
+    return y;
+  }
+
+  double gated(double gate, double up) const {
+    if (config_.activation != Activation::kClampedSwiglu) return activated(gate) * up;
+    const double limit = config_.swiglu_clamp.limit, alpha = config_.swiglu_clamp.alpha;
+    const double g = std::min(gate, limit), u = std::max(-limit, std::min(limit, up));
+    return (u + 1.0) * g / (1.0 + std::exp(-alpha * g));
   }
 
   Vector heated(Vector q, size_t position) const {
@@ -128,7 +166,7 @@ class Naive {
     seen.input.push_back(row);
     seen.gate.push_back(inner);
     seen.up.push_back(up);
-    for (size_t j = 0; j < inner.size(); ++j) inner[j] = activated(inner[j]) * up[j];
+    for (size_t j = 0; j < inner.size(); ++j) inner[j] = gated(inner[j], up[j]);
     return biased(prefix + "down_proj.bias",
                   widened(prefix + "down", mlp_times(prefix + "down", inner)));
   }
@@ -226,6 +264,10 @@ class Naive {
     for (size_t head = 0; head < q.size() / dim; ++head) {
       const size_t at = head * dim, kv_at = head / group * dim;
       double total = 0.0;
+      if (config_.attention_sinks) {
+        const std::string sinks = fmt::format("model.layers.{}.self_attn.sinks", layer_);
+        total = std::exp(static_cast<double>(get(sinks).values[head]));
+      }
       for (size_t j = 0; j <= position; ++j) {
         if (window > 0 && position - j >= window) continue;
         double score = 0.0;

@@ -42,6 +42,11 @@ void turn_longrope(io::ModelConfig& config) {
                                                   .attention_factor = 1.25}}};
 }
 
+// Five experts of another width than a layer's MLP. An odd number finds errors in strides.
+void turn_experts(io::ModelConfig& config) {
+  config.experts = io::Experts{.count = 5, .active = 2, .width = 11};
+}
+
 std::vector<Switch> switches() {
   using Config = io::ModelConfig;
   const auto per_head = [](Config& c) { c.qk_norm = io::QkNorm::kPerHead; };
@@ -98,6 +103,37 @@ std::vector<Switch> switches() {
                     {.theta = 100.0, .scaling = {}}};
          c.layers = {{.window = 5, .rope = 1}, {.rope = 0}, {.window = 5, .rope = 1}};
        }},
+      {"experts", turn_experts},
+      {"experts, not divided",
+       [](Config& c) {
+         turn_experts(c);
+         c.experts->divided = false;
+       }},
+      {"experts with biases",
+       [](Config& c) {
+         turn_experts(c);
+         c.experts->router_bias = c.mlp_bias = true;
+       }},
+      {"clamped SwiGLU in experts",
+       [](Config& c) {
+         c.activation = Activation::kClampedSwiglu;
+         c.swiglu_clamp = {.limit = 0.5f, .alpha = 1.3f};
+       },
+       turn_experts},
+      {"experts in two of three layers",
+       [](Config& c) {
+         turn_experts(c);
+         c.experts->dense = {false, true, false};
+       }},
+      {"attention_sinks", [](Config& c) { c.attention_sinks = true; }},
+      {"sinks behind a window",
+       [](Config& c) {
+         c.attention_sinks = true;
+         c.fill_layers({.window = 4});
+       }},
+      {"qkv_clamp", [](Config& c) { c.qkv_clamp = 0.6; }},
+      {"qkv_clamp behind norms", [](Config& c) { c.qkv_clamp = 0.6; },
+       [](Config& c) { c.qk_norm = io::QkNorm::kWholeWidth; }},
       {"longrope", turn_longrope},
       {"all together",
        [&](Config& c) {

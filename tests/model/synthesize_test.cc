@@ -82,12 +82,12 @@ class Synthesize : public testing::Test {
 
   // Synthesizes root_/out from the small sizes and `fields`.
   Status make(const std::string& fields, const std::string& out, uint64_t seed = 1,
-              bool force = false) {
+              bool force = false, const std::optional<io::Quantization>& quantization = {}) {
     const fs::path config_json = root_ / "in/config.json";
     std::ofstream(config_json) << "{" << kSizes << fields << "}";
     NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
     Progress silent;
-    return synthesize(config, config_json, root_ / out, force, seed, silent);
+    return synthesize(config, config_json, root_ / out, force, seed, silent, {}, quantization);
   }
   std::string weights(const std::string& out) const {
     std::ifstream file(root_ / out / "model.safetensors", std::ios::binary);
@@ -104,7 +104,13 @@ TEST_F(Synthesize, EveryArchitectureLoads) {
        {R"("architectures":["LlamaForCausalLM"],"attention_bias":true,"dtype":"float32")",
         R"("architectures":["MistralForCausalLM"],"dtype":"float16")",
         R"("architectures":["Qwen2ForCausalLM"],"tie_word_embeddings":true)",
-        R"("architectures":["Qwen3ForCausalLM"])"}) {
+        R"("architectures":["Qwen3ForCausalLM"])",
+        R"("architectures":["Qwen3MoeForCausalLM"],"num_experts":5,"num_experts_per_tok":2,
+           "moe_intermediate_size":24,"mlp_only_layers":[0])",
+        R"("architectures":["MixtralForCausalLM"],"num_local_experts":3)",
+        R"("architectures":["OlmoeForCausalLM"],"num_experts":9,"clip_qkv":8.0)",
+        R"("architectures":["GraniteMoeForCausalLM"],"num_local_experts":3)",
+        R"("architectures":["GptOssForCausalLM"],"num_local_experts":5)"}) {
     const Status status = make(fields, "out", 1, true);
     ASSERT_TRUE(status.ok()) << status.error().message;
     const auto config = io::ModelConfig::load(root_ / "out/config.json");
@@ -118,6 +124,48 @@ TEST_F(Synthesize, EveryArchitectureLoads) {
       EXPECT_TRUE(layer.ok()) << layer.error().message;
     }
   }
+}
+
+// The rounded values have the mean and the deviation of the floats, and rows differ.
+TEST_F(Synthesize, WeightsMayBeRounded) {
+  for (const LowBitFormat& format :
+       {LowBitFormat{8, 128}, LowBitFormat{6, 128}, LowBitFormat{4, 16}, LowBitFormat{4, 32}}) {
+    const io::Quantization quantization = {format, {{"lm_head", LowBitFormat{8, 128}}}, {}};
+    const Status status =
+        make(R"("architectures":["Qwen3MoeForCausalLM"],"num_experts":5,"num_experts_per_tok":2,
+                "moe_intermediate_size":24)",
+             "out", 3, true, quantization);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    const auto config = io::ModelConfig::load(root_ / "out/config.json");
+    const auto checkpoint = io::Checkpoint::open(root_ / "out");
+    ASSERT_TRUE(config.ok() && checkpoint.ok());
+    EXPECT_EQ(config->quantization, quantization);
+    const auto layer = layer_weights(*checkpoint, *config, 1);
+    ASSERT_TRUE(layer.ok()) << layer.error().message;
+    ASSERT_TRUE(layer->mixture.has_value());
+    EXPECT_FALSE(layer->mixture->router.quantized());
+    const ops::WeightView& up = layer->mixture->experts[3].up.w_t;
+    EXPECT_EQ(up.format, format);
+    std::vector<float> first(64), second(64);
+    to_floats(up, 0, 64, first.data());
+    to_floats(up, 64, 64, second.data());
+    EXPECT_NE(first, second);
+    double squares = 0.0;
+    for (int64_t row = 0; row < up.rows(); ++row) {
+      to_floats(up, row * 64, 64, first.data());
+      for (const float value : first) squares += double{value} * double{value};
+    }
+    EXPECT_NEAR(std::sqrt(squares / static_cast<double>(up.size())), 0.02, 0.002);
+  }
+}
+
+TEST_F(Synthesize, RoundedWeightsFollowFromTheSeed) {
+  const io::Quantization quantization = {LowBitFormat{4, 16}};
+  ASSERT_TRUE(make(kLlama, "a", 1, false, quantization).ok());
+  ASSERT_TRUE(make(kLlama, "b", 1, false, quantization).ok());
+  ASSERT_TRUE(make(kLlama, "c", 2, false, quantization).ok());
+  EXPECT_EQ(weights("a"), weights("b"));
+  EXPECT_NE(weights("a"), weights("c"));
 }
 
 TEST_F(Synthesize, ARecordOfRanksGivesFactors) {

@@ -50,6 +50,21 @@ io::ModelConfig tiny_config(io::Architecture architecture) {
     config.layers = {{.window = 3}, {}};
     config.tie_word_embeddings = true;
   }
+  if (architecture == io::Architecture::kOlmoe) {
+    config.qk_norm = io::QkNorm::kWholeWidth;
+    config.qkv_clamp = 1.0;
+    config.experts =
+        io::Experts{.count = 5, .active = 2, .width = config.intermediate_size, .divided = false};
+  }
+  if (architecture == io::Architecture::kGptOss) {
+    config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
+    config.attention_sinks = true;
+    config.activation = Activation::kClampedSwiglu;
+    config.swiglu_clamp = {.limit = 0.8f, .alpha = 1.5f};
+    config.layers = {{.window = 3}, {}};
+    config.experts = io::Experts{
+        .count = 7, .active = 2, .width = config.intermediate_size, .router_bias = true};
+  }
   if (architecture == io::Architecture::kGranite) {
     config.embedding_scale = 3.0;
     config.score_scale = 0.5;
@@ -127,7 +142,9 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
     }
     matrix(prefix + "self_attn.o_proj.weight", hidden, q);
     if (config.attention_output_bias) add(prefix + "self_attn.o_proj.bias", {hidden}, 0.0f, 0.5f);
-    if (config.compression) continue;
+    if (config.attention_sinks)
+      add(prefix + "self_attn.sinks", {config.num_attention_heads}, 0.0f, 1.0f);
+    if (config.compression || config.is_mixture(layer)) continue;
     matrix(prefix + "mlp.gate_proj.weight", inner, hidden);
     matrix(prefix + "mlp.up_proj.weight", inner, hidden);
     matrix(prefix + "mlp.down_proj.weight", hidden, inner);
@@ -217,6 +234,19 @@ void add_switches(const io::ModelConfig& config, nlohmann::json& json) {
     json["residual_multiplier"] = config.residual_scale;
     json["logits_scaling"] = config.logit_divisor;
   }
+  if (config.experts) {
+    json["num_experts"] = config.experts->count;
+    json["num_experts_per_tok"] = config.experts->active;
+  }
+  if (config.architecture == io::Architecture::kOlmoe) {
+    json["norm_topk_prob"] = config.experts->divided;
+    json["clip_qkv"] = config.qkv_clamp;
+  }
+  if (config.architecture == io::Architecture::kGptOss) {
+    json["swiglu_limit"] = config.swiglu_clamp.limit;
+    json["swiglu_alpha"] = config.swiglu_clamp.alpha;
+    json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", config.ropes[0].theta}};
+  }
   if (config.architecture != io::Architecture::kGemma2) {
     json["hidden_act"] = "silu";
     return;
@@ -242,10 +272,11 @@ TestTensors stored_tensors(const io::ModelConfig& config, const TestTensors& ten
 
 std::string config_json(const io::ModelConfig& config) {
   const std::map<io::Architecture, std::string> types = {
-      {io::Architecture::kLlama, "llama"},    {io::Architecture::kMistral, "mistral"},
-      {io::Architecture::kQwen2, "qwen2"},    {io::Architecture::kQwen3, "qwen3"},
-      {io::Architecture::kOlmo2, "olmo2"},    {io::Architecture::kGemma2, "gemma2"},
-      {io::Architecture::kGranite, "granite"}};
+      {io::Architecture::kLlama, "llama"},     {io::Architecture::kMistral, "mistral"},
+      {io::Architecture::kQwen2, "qwen2"},     {io::Architecture::kQwen3, "qwen3"},
+      {io::Architecture::kOlmo2, "olmo2"},     {io::Architecture::kGemma2, "gemma2"},
+      {io::Architecture::kGranite, "granite"}, {io::Architecture::kOlmoe, "olmoe"},
+      {io::Architecture::kGptOss, "gpt_oss"}};
   nlohmann::json json = {
       {"architectures", {std::string(io::architecture_name(config.architecture))}},
       {"model_type", types.at(config.architecture)},

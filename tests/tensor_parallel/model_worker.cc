@@ -27,6 +27,7 @@
 #include "tensor_parallel/excerpt.h"
 #include "tensor_parallel/follow.h"
 #include "tensor_parallel/order.h"
+#include "tensor_parallel/shared_mixture.h"
 #include "tensor_parallel/shared_mlp.h"
 #include "tensor_parallel/shared_vocabulary.h"
 
@@ -60,6 +61,7 @@ io::ModelConfig float_config(io::Architecture architecture) {
   config.num_key_value_heads = 3;
   config.head_dim = 16;
   config.vocab_size = 211;
+  if (config.experts) config.experts->width = config.intermediate_size;
   return config;
 }
 
@@ -95,6 +97,15 @@ std::vector<Case> all_cases() {
     cases.push_back({std::string(io::architecture_name(architecture)), float_config(architecture)});
   }
   cases.push_back({"longrope", longrope_config()});
+  // With three experts and four processes, one process has none.
+  for (const int64_t count : {3, 7}) {
+    for (const Architecture architecture : {Architecture::kOlmoe, Architecture::kGptOss}) {
+      Case c = {fmt::format("{}, {} experts", io::architecture_name(architecture), count),
+                float_config(architecture)};
+      c.config.experts->count = count;
+      cases.push_back(c);
+    }
+  }
   cases.push_back({"bf16", float_config(Architecture::kLlama), DType::kBF16});
   const std::map<std::string, std::vector<io::MlpShape>> forms = {
       {"uv", {{32, 40, 48}, {32, 0, 48}}},
@@ -234,6 +245,20 @@ void check_layout(Communicator& all, const ops::Backend& own, const Case& c,
          fmt::format("{}: all sent {} bytes, expected {}", what, total, formula));
 }
 
+// Compares a mixture whose experts are shared out with the whole one.
+void check_mixture(Communicator& all, const ops::Backend& own, const Case& c,
+                   const ops::MixtureWeight& weight, Wire wire) {
+  constexpr int64_t kRows = 12;
+  const Matrix x = random_rows(kRows, c.config.hidden_size, 7);
+  Matrix expected(kRows, c.config.hidden_size), y(kRows, c.config.hidden_size);
+  own.make_mixture(weight)->apply(x.view(), expected.view());
+  tensor_parallel::make_shared_mixture(own, all, wire, weight)->apply(x.view(), y.view());
+  const double bound = tolerance(c.config, wire, 1, largest(expected.view()));
+  expect(difference(y, expected) <= bound,
+         fmt::format("{}: the mixture differs by {}, expected at most {}", c.name,
+                     difference(y, expected), bound));
+}
+
 // Compares the MLPs of all layers and layouts. Every process opens the folder of process 0.
 void check_mlps(Communicator& all, const ops::Backend& own, const Case& c,
                 const std::string& folder, Wire wire) {
@@ -243,6 +268,10 @@ void check_mlps(Communicator& all, const ops::Backend& own, const Case& c,
   for (int64_t layer = 0; layer < config->num_hidden_layers; ++layer) {
     const auto weights = model::layer_weights(*checkpoint, *config, layer);
     if (!weights.ok()) return expect(false, weights.error().message);
+    if (weights->mixture) {
+      check_mixture(all, own, c, *weights->mixture, wire);
+      continue;
+    }
     for (const auto& cost :
          tensor_parallel::layout_costs(weights->mlp, all.process(), all.processes())) {
       check_layout(all, own, c, weights->mlp, cost, wire);
@@ -429,6 +458,8 @@ int run(Communicator& all, Wire wire) {
     tensor_parallel::send(all, {.kind = Kind::kBackend});
     expect(parallel::first_error_of_all(all, Status()).ok(), "the others' backends");
     for (size_t i = 0; i < cases.size(); ++i) {
+      // Sums in bf16 may make a token choose other experts.
+      if (cases[i].config.experts && wire == Wire::kBF16) continue;
       check_model(all, *own, *shared, cases[i], folders[i]->path(), wire);
     }
     tensor_parallel::send(all, {.kind = Kind::kEnd});

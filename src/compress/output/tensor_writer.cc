@@ -15,6 +15,7 @@
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
 #include "io/text_file.h"
+#include "model/tensor_specs.h"
 #include "ops/quantize.h"
 
 namespace neuronmm::compress {
@@ -161,7 +162,7 @@ Status write_tensors(const std::vector<TensorSource>& sources, io::Architecture 
                      int64_t max_shard_bytes) {
   std::vector<io::TensorSpec> specs;
   for (const TensorSource& source : sources) {
-    for (io::TensorSpec& spec : stored_specs(source.spec, source.rounding)) {
+    for (io::TensorSpec& spec : model::stored_specs(source.spec, source.rounding)) {
       spec.name = io::stored_name(architecture, spec.name);
       specs.push_back(std::move(spec));
     }

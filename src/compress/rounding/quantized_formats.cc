@@ -109,21 +109,4 @@ std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
   return quantization_of(*weights, config, names);
 }
 
-// A rounded matrix has its values, one bf16 scale per row and group of 128 columns and, with 4
-// bits, one byte per row and group.
-std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
-                                         const std::optional<LowBitFormat>& rounding) {
-  if (!rounding) return {spec};
-  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
-  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
-  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
-  std::vector<io::TensorSpec> specs = {
-      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
-      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
-  if (rounding->bits != 4) return specs;
-  specs.push_back(
-      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
-  return specs;
-}
-
 }  // namespace neuronmm::compress

@@ -74,9 +74,4 @@ io::Quantization quantization_of(const QuantizedFormats& formats, const io::Mode
 std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
                                                 const io::ModelConfig& config);
 
-// Returns the tensors that the files of a folder hold for one tensor: itself, or its values with
-// their scales and groups.
-std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
-                                         const std::optional<LowBitFormat>& rounding);
-
 }  // namespace neuronmm::compress

@@ -12,7 +12,8 @@ namespace {
 // Returns what a tensor takes on disk: of few bits, with its scales and groups.
 int64_t stored_bytes(const io::TensorSpec& spec, const std::optional<LowBitFormat>& rounding) {
   int64_t bytes = 0;
-  for (const io::TensorSpec& stored : stored_specs(spec, rounding)) bytes += io::size_bytes(stored);
+  for (const io::TensorSpec& stored : model::stored_specs(spec, rounding))
+    bytes += io::size_bytes(stored);
   return bytes;
 }
 

@@ -3,10 +3,13 @@
 // names of its tensors in folders and in GGUF files. docs/design/families.md shows how to add one.
 //
 // All families run by the same code (model/transformer.h). A family only translates its settings to
-// the switches of ModelConfig and its names to the canonical ones, which are Llama's and four more:
+// the switches of ModelConfig and its names to the canonical ones, which are Llama's and some more:
 //   self_attn.{q,k}_norm     norms of queries and keys
+//   self_attn.sinks          one logit per head
 //   self_attn.output_norm    the norm of attention's output, before it is added
 //   mlp.output_norm          the norm of the MLP's output, before it is added
+//   mlp.router               the router of a mixture of experts
+//   mlp.experts.N.{gate,up,down}_proj   the MLP of expert N
 
 #include <array>
 #include <cstdint>
@@ -25,7 +28,8 @@ namespace neuronmm::io {
 
 class FamilyReader;
 
-// A module of a layer that has another name in files: "self_attn.query_layernorm".
+// A module of a layer that has another name in files: "self_attn.query_layernorm". In names of
+// experts, '#' stands for the expert's number: "block_sparse_moe.experts.#.w1".
 struct RenamedModule {
   std::string_view own, canonical;
 };
@@ -37,10 +41,25 @@ struct SlicedModule {
   std::array<std::string_view, 3> parts;
 };
 
+// A tensor of files that holds one or two matrices, or biases, of all experts of a layer. With one,
+// the last part is empty. E experts, N rows and K columns of a part:
+//   [E, parts * N, K]   matrices; their rows follow one another, or alternate if they are
+//   interleaved [E, K, parts * N]   the same transposed, with input_first [E, parts * N] biases
+// A matrix in MXFP4 has two tensors, whose names have the endings "_blocks" and "_scales":
+//   [E, parts * N, K / 32, 16] and [E, parts * N, K / 32]
+struct StackedExperts {
+  std::string_view own;  // within the layer and with its ending: "mlp.experts.gate_up_proj_bias"
+  std::array<std::string_view, 2> parts;  // within an expert: "gate_proj.weight"
+  bool input_first = false, interleaved = false;
+
+  bool is_bias() const { return parts[0].ends_with(".bias"); }
+};
+
 // The names of a family's tensors within a layer, where they are not the canonical ones.
 struct ModuleNames {
   std::vector<RenamedModule> renamed = {};
   std::vector<SlicedModule> sliced = {};
+  std::vector<StackedExperts> stacked = {};
   // True if RoPE turns the elements 2j and 2j + 1 of a head. The rows of q and k are then stored in
   // this order, and not with the two elements of a pair half a head apart.
   bool neighbouring_pairs = false;

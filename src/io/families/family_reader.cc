@@ -11,6 +11,8 @@ using nlohmann::json;
 // The largest window and the largest multiplier, both far above every published one. Assumed.
 constexpr int64_t kLargestWindow = int64_t{1} << 24;
 constexpr double kLargestNumber = 1e9;
+// Far above every published mixture, and small enough that products cannot overflow. Assumed.
+constexpr int64_t kMostExperts = int64_t{1} << 14, kWidest = int64_t{1} << 22;
 
 }  // namespace
 
@@ -105,6 +107,48 @@ Status FamilyReader::gemma_switches() {
   NMM_ASSIGN(const double scalar,
              fields.number_in("query_pre_attn_scalar", 1e-9, kLargestNumber, kDefaultScalar));
   config.score_scale = 1.0 / std::sqrt(scalar);
+  return {};
+}
+
+Status FamilyReader::granite_switches() {
+  NMM_TRY(attention_biases());
+  NMM_ASSIGN(config.embedding_scale, number("embedding_multiplier", 1.0));
+  NMM_ASSIGN(config.score_scale, multiplier("attention_multiplier", 1.0));
+  NMM_ASSIGN(config.residual_scale, number("residual_multiplier", 1.0));
+  NMM_ASSIGN(config.logit_divisor, multiplier("logits_scaling", 1.0));
+  return {};
+}
+
+Status FamilyReader::experts(int64_t otherwise_count, int64_t otherwise_active,
+                             const std::string& width_key) {
+  const std::string keys[] = {"num_experts", "num_local_experts"},
+                    active_key = "num_experts_per_tok";
+  Experts read;
+  const auto number_of = [&](const std::string& key, int64_t most,
+                             int64_t otherwise) -> Result<int64_t> {
+    NMM_ASSIGN(const int64_t value, count(key, otherwise));
+    if (value < 1 || value > most) {
+      return fields.wrong(key, fmt::format("an integer from 1 to {}", most));
+    }
+    return value;
+  };
+  const std::string& key = fields.find(keys[0]) != nullptr ? keys[0] : keys[1];
+  NMM_ASSIGN(read.count, number_of(key, kMostExperts, otherwise_count));
+  if (fields.find(keys[1]) != nullptr) {
+    NMM_ASSIGN(const int64_t other, number_of(keys[1], kMostExperts, read.count));
+    if (other != read.count) {
+      return fail("{}: \"{}\" is {}, but \"{}\" is {}; expected one number of experts",
+                  fields.source(), keys[0], read.count, keys[1], other);
+    }
+  }
+  NMM_ASSIGN(read.active, number_of(active_key, kMostExperts, otherwise_active));
+  if (read.active > read.count) {
+    return fail(
+        "{}: \"{}\" is {}, but \"{}\" is {}; a token cannot choose more experts than there are",
+        fields.source(), active_key, read.active, key, read.count);
+  }
+  NMM_ASSIGN(read.width, number_of(width_key, kWidest, config.intermediate_size));
+  config.experts = std::move(read);
   return {};
 }
 

@@ -53,6 +53,12 @@ class FamilyReader {
 
   // Sets what Gemma 2 and Gemma 3 have in common.
   Status gemma_switches();
+  // Reads Granite's four multipliers and the biases of attention.
+  Status granite_switches();
+
+  // Reads the number of experts ("num_experts" or "num_local_experts", which are two names of one
+  // setting in transformers), the number of active ones ("num_experts_per_tok") and their width.
+  Status experts(int64_t otherwise_count, int64_t otherwise_active, const std::string& width_key);
 
   // Reads the RoPE table of all layers.
   Status one_rope(const RopeRules& rules = {});

@@ -24,4 +24,9 @@
   F(kGemma2, gemma2)                      \
   F(kGemma3, gemma3)                      \
   F(kGemma3Multimodal, gemma3_multimodal) \
-  F(kExaone4, exaone4)
+  F(kExaone4, exaone4)                    \
+  F(kQwen3Moe, qwen3_moe)                 \
+  F(kMixtral, mixtral)                    \
+  F(kOlmoe, olmoe)                        \
+  F(kGraniteMoe, granite_moe)             \
+  F(kGptOss, gpt_oss)

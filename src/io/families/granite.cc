@@ -9,12 +9,8 @@ namespace {
 
 Status read_granite(FamilyReader& reader) {
   ModelConfig& config = reader.config;
-  NMM_TRY(reader.attention_biases());
+  NMM_TRY(reader.granite_switches());
   NMM_ASSIGN(config.mlp_bias, reader.flag("mlp_bias"));
-  NMM_ASSIGN(config.embedding_scale, reader.number("embedding_multiplier", 1.0));
-  NMM_ASSIGN(config.score_scale, reader.multiplier("attention_multiplier", 1.0));
-  NMM_ASSIGN(config.residual_scale, reader.number("residual_multiplier", 1.0));
-  NMM_ASSIGN(config.logit_divisor, reader.multiplier("logits_scaling", 1.0));
   NMM_TRY(reader.one_rope());
   // Only a rewritten Granite 4 has this key.
   NMM_ASSIGN(const auto positions, reader.fields.string("position_embedding_type"));

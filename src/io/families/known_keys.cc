@@ -190,7 +190,7 @@ struct RefusedKind {
   std::string_view start, missing;
 };
 
-constexpr std::string_view kExperts = "layers of experts (mixture of experts)";
+constexpr std::string_view kExperts = "its own kind of mixture of experts";
 constexpr std::string_view kLatent = "attention over a compressed latent vector (MLA) and experts";
 constexpr std::string_view kRecurrent = "layers with a recurrent state";
 
@@ -199,7 +199,6 @@ constexpr RefusedKind kRefused[] = {
     {"qwen35", "gated DeltaNet layers, which keep a recurrent and a convolution state"},
     {"qwen3next", "gated DeltaNet layers, which keep a recurrent and a convolution state"},
     {"qwen3vlmoe", kExperts},
-    {"qwen3moe", kExperts},
     {"qwen2moe", kExperts},
     {"qwen2vl", "the vision part's older classes; Qwen2.5-VL and Qwen3-VL run"},
     {"gemma3n", "several residual streams (AltUp), embeddings per layer and shared caches"},
@@ -215,12 +214,9 @@ constexpr RefusedKind kRefused[] = {
     {"deepseek", kLatent},
     {"kimi", kLatent},
     {"minicpm3", kLatent},
-    {"mixtral", kExperts},
-    {"olmoe", kExperts},
     {"granitemoehybrid", kRecurrent},
     {"granitehybrid", kRecurrent},
-    {"granitemoe", kExperts},
-    {"gptoss", "experts in MXFP4 and attention sinks"},
+    {"granitemoeshared", "a dense MLP beside the experts of every layer"},
     {"llama4", kExperts},
     {"phimoe", kExperts},
     {"phi4multimodal", "the adapters of its image and audio parts"},

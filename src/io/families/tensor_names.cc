@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "base/coded_values.h"
+#include "io/families/expert_names.h"
 #include "io/families/family.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
@@ -66,12 +68,14 @@ class Translation {
   Translation(const fs::path& folder, const Family& family, const ModelConfig& config,
               NamedTensors& tensors)
       : folder_(folder),
+        source_(folder.string()),
         names_(family.names),
         config_(config),
         owned_(tensors.owned),
         owned_codes_(tensors.owned_codes),
         found_(std::move(tensors.tensors)),
-        tensors_(tensors.tensors) {
+        tensors_(tensors.tensors),
+        experts_(source_, names_, config_, tensors) {
     tensors_.clear();
   }
 
@@ -80,6 +84,13 @@ class Translation {
       const std::string name = without_part_prefix(stored);
       if (is_of_other_part(name)) continue;
       const NameParts parts = parts_of(name);
+      const StackedExperts* const stacked =
+          parts.module.empty() ? nullptr
+                               : experts_.find(std::string_view(name).substr(parts.layer.size()));
+      if (stacked != nullptr) {
+        NMM_TRY(add_stacked(*stacked, parts, tensor, stored));
+        continue;
+      }
       const auto sliced = std::ranges::find(names_.sliced, parts.module, &SlicedModule::own);
       const bool plain = parts.ending == ".weight" || parts.ending == ".bias";
       if (sliced != names_.sliced.end() && plain) {
@@ -93,9 +104,19 @@ class Translation {
 
  private:
   std::string renamed(const std::string& name, const NameParts& parts) const {
-    const auto found = std::ranges::find(names_.renamed, parts.module, &RenamedModule::own);
+    const auto [module, number] = numbered_module(parts.module);
+    const auto found = std::ranges::find(names_.renamed, module, &RenamedModule::own);
     if (found == names_.renamed.end()) return name;
-    return fmt::format("{}{}{}", parts.layer, found->canonical, parts.ending);
+    return fmt::format("{}{}{}", parts.layer, with_number(found->canonical, number), parts.ending);
+  }
+
+  Status add_stacked(const StackedExperts& stacked, const NameParts& parts,
+                     const TensorView& tensor, const std::string& stored) {
+    stacked_.insert(stored);
+    return experts_.divide(stacked, stored, tensor, found_,
+                           [&](const std::string& name, const TensorView& part) {
+                             return add(fmt::format("{}{}", parts.layer, name), part, stored);
+                           });
   }
 
   // Returns the rows of a module that is stored inside another one.
@@ -163,17 +184,33 @@ class Translation {
   }
 
   Status add(std::string name, const TensorView& tensor, const std::string& stored) {
-    if (tensors_.emplace(name, tensor).second) return {};
-    return fail("{}: tensors {:?} and another one are both {:?}", folder_.string(), stored, name);
+    const auto [before, is_new] = stored_as_.emplace(name, stored);
+    if (is_new) {
+      tensors_.emplace(std::move(name), tensor);
+      return {};
+    }
+    const std::string& other = before->second;
+    if (stacked_.contains(stored) || stacked_.contains(other)) {
+      return fail(
+          "{}: expected the experts of a layer either in one tensor or one by one, found both {:?} "
+          "and {:?}; remove those that do not belong to the model",
+          source_, other, stored);
+    }
+    return fail("{}: tensors {:?} and {:?} are both {:?}", source_, other, stored, name);
   }
 
   const fs::path& folder_;
+  const std::string source_;
   const ModuleNames& names_;
   const ModelConfig& config_;
   std::vector<std::shared_ptr<const std::vector<std::byte>>>& owned_;
   std::vector<std::shared_ptr<const CodedValues>>& owned_codes_;
   const std::map<std::string, TensorView> found_;
   std::map<std::string, TensorView>& tensors_;
+  ExpertViews experts_;
+  // The names in the file of the tensors so far, by their canonical names.
+  std::map<std::string, std::string> stored_as_;
+  std::set<std::string> stacked_;  // those that were divided
 };
 
 }  // namespace
@@ -195,7 +232,9 @@ Status use_canonical_names(const fs::path& folder, NamedTensors& tensors) {
   if (!described) return {};
   const ModuleNames& names = described->family.names;
   const bool rewritten = described->family.rewrite != nullptr;
-  if (!rewritten && names.renamed.empty() && names.sliced.empty()) return {};
+  if (!rewritten && names.renamed.empty() && names.sliced.empty() && names.stacked.empty()) {
+    return {};
+  }
   return Translation(folder, described->family, described->config, tensors).run();
 }
 
@@ -219,9 +258,10 @@ Status use_canonical_names(const fs::path& folder, std::string_view gguf_archite
 
 std::string stored_name(Architecture architecture, std::string_view canonical) {
   const NameParts parts = parts_of(canonical);
+  const auto [pattern, number] = numbered_module(parts.module);
   for (const RenamedModule& module : family_of(architecture).names.renamed) {
-    if (module.canonical == parts.module)
-      return fmt::format("{}{}{}", parts.layer, module.own, parts.ending);
+    if (module.canonical == pattern)
+      return fmt::format("{}{}{}", parts.layer, with_number(module.own, number), parts.ending);
   }
   return std::string(canonical);
 }

@@ -20,20 +20,25 @@
 namespace neuronmm::io {
 
 // Tensors by name. `owned` holds the bytes of those that are no views of the file,
-// and `owned_codes` those whose codes are in another order.
+// `owned_codes` those whose codes are in another order or in MXFP4, and `owned_formats` the formats
+// of others.
 struct NamedTensors {
   std::map<std::string, TensorView> tensors;
   std::vector<std::shared_ptr<const std::vector<std::byte>>> owned;
-  std::vector<std::shared_ptr<const CodedValues>> owned_codes;
+  std::vector<std::shared_ptr<const CodedValues>> owned_codes = {};
+  std::vector<std::shared_ptr<const ForeignFormat>> owned_formats = {};
+  bool has_mxfp4 = false;
 };
 
 // Gives the tensors their canonical names, by the config.json of the folder:
 // - the language model of a multimodal model loses its prefix, and all other parts are dropped;
 // - modules are renamed;
-// - a fused matrix becomes views of its rows;
+// - a fused matrix becomes views of its rows, and a tensor with the matrices of all experts of a
+//   layer becomes one tensor per matrix and expert (expert_names.h);
 // - the rows of q and k whose RoPE turns neighbouring elements are copied into another order.
 // A folder without a readable config.json is left as it is. Fails if a fused matrix has other rows
-// than config.json describes, or if two tensors get one name.
+// than config.json describes, if two tensors get one name, or if experts are both in one tensor and
+// one by one.
 Status use_canonical_names(const std::filesystem::path& folder, NamedTensors& tensors);
 
 // Gives the tensors of each group their canonical names, as use_canonical_names() does for a

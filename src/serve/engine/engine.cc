@@ -76,7 +76,8 @@ int64_t pass_bytes(const io::ModelConfig& config, int64_t rows, int64_t logit_ro
   constexpr int64_t kFloatBytes = 4;
   const int64_t heads = config.num_attention_heads + config.num_key_value_heads;
   const int64_t row_floats =
-      5 * config.hidden_size + 3 * heads * config.head_dim + 4 * config.intermediate_size;
+      5 * config.hidden_size + 3 * heads * config.head_dim + 4 * config.active_neurons() +
+      (config.experts ? 2 * config.hidden_size : 0);  // the rows of one expert
   // Large matrices take whole huge pages (base/scratch_matrix.h), which on average wastes a half.
   constexpr int64_t kHugePages = 8 * (int64_t{2} << 20), kPooled = int64_t{256} << 10;
   const int64_t rounding = kFloatBytes * rows * config.hidden_size >= kPooled ? kHugePages : 0;

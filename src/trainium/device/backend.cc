@@ -117,6 +117,11 @@ class DeviceBackend : public ops::Backend {
     return fail("{}: {}", core_->device.name, shape.error().message);
   }
 
+  Status supports_mixture(const ops::MixtureWeight& /*weight*/) const override {
+    return fail("{}: mixtures of experts have no kernels yet; run the model with --device cpu",
+                core_->device.name);
+  }
+
   // Builds and times the program of every MLP for this number of tokens, so that a model that
   // cannot run is refused in advance.
   Status prepare(int64_t tokens) const override {

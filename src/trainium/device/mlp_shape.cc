@@ -48,7 +48,8 @@ Status check_weights(const ops::MlpWeight& mlp) {
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   NMM_TRY(check_weights(weight));
   if (weight.activation != Activation::kSilu) {
-    return fail("the NeuronCore's MLP kernels compute SwiGLU; the model's MLPs are GeGLU (tanh)");
+    return fail("the NeuronCore's MLP kernels compute SwiGLU; the model's MLPs are {}",
+                weight.activation == Activation::kGeluTanh ? "GeGLU (tanh)" : "clamped SwiGLU");
   }
   MlpShape shape{.hidden_size = weight.in_features(),
                  .intermediate_size = weight.neurons(),

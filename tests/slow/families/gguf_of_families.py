@@ -4,8 +4,11 @@ The description is independent of the program under test. It follows the convert
 - rows of q and k are reordered for architectures whose RoPE turns neighbours, except ERNIE's, whose
   rows stand in that order already;
 - 1 is added to Gemma's gains;
-- names change.
+- names change;
+- the matrices of all experts of a layer become one tensor, and those of gpt-oss are divided again and transposed.
 """
+
+import re
 
 MODEL_NAMES = {"embed_tokens": "token_embd", "norm": "output_norm"}
 LAYER_NAMES = {
@@ -14,7 +17,11 @@ LAYER_NAMES = {
     "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-    "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+    "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp",
+    "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
+    "mlp.router": "ffn_gate_inp"}
+EXPERT_NAMES = {"gate_proj": "ffn_gate_exps", "up_proj": "ffn_up_exps", "down_proj": "ffn_down_exps",
+                "w1": "ffn_gate_exps", "w3": "ffn_up_exps", "w2": "ffn_down_exps"}
 OUTPUT_NORMS = {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm",
                 "pre_feedforward_layernorm": "ffn_norm"}
 # model_type: architecture, whether q and k are reordered
@@ -24,7 +31,9 @@ ARCHITECTURES = {
     "qwen2_5_vl": ("qwen2vl", False), "qwen3_vl": ("qwen3vl", False), "mistral3": ("mistral3", True),
     "ministral3": ("mistral3", True), "smollm3": ("smollm3", True), "olmo2": ("olmo2", False),
     "olmo3": ("olmo2", False), "hunyuan_v1_dense": ("hunyuan-dense", False), "gemma2": ("gemma2", False),
-    "gemma3": ("gemma3", False), "gemma3_text": ("gemma3", False), "exaone4": ("exaone4", False)}
+    "gemma3": ("gemma3", False), "gemma3_text": ("gemma3", False), "exaone4": ("exaone4", False),
+    "qwen3_moe": ("qwen3moe", False), "mixtral": ("llama", True), "olmoe": ("olmoe", False),
+    "granitemoe": ("granitemoe", True), "gpt_oss": ("gpt-oss", False)}
 
 
 def text_config(config):
@@ -84,9 +93,16 @@ def llama3_divisors(table, head):
 
 def put_family(keys, config, numbers):
     kind = config["model_type"]
-    if kind in ("mistral", "phi3", "gemma2", "gemma3_text", "olmo3", "exaone4"):
+    if kind in ("mistral", "phi3", "gemma2", "gemma3_text", "olmo3", "exaone4", "gpt_oss"):
         keys.put("attention.sliding_window", "uint32", config.get("sliding_window"))
-    if kind == "granite":
+    experts = config.get("num_experts", config.get("num_local_experts"))
+    if experts:
+        keys.put("expert_count", "uint32", experts)
+        keys.put("expert_used_count", "uint32", config["num_experts_per_tok"])
+    if kind in ("qwen3_moe", "gpt_oss"):
+        keys.put("expert_feed_forward_length", "uint32",
+                 config["moe_intermediate_size" if kind == "qwen3_moe" else "intermediate_size"])
+    if kind in ("granite", "granitemoe"):
         for key, own in (("embedding_scale", "embedding_multiplier"), ("attention.scale", "attention_multiplier"),
                          ("residual_scale", "residual_multiplier"), ("logit_scale", "logits_scaling")):
             keys.put(key, "float32", config[own])
@@ -150,7 +166,7 @@ def gguf_tensor(name, config, architecture, permuted):
         names = dict(LAYER_NAMES)
         if architecture in ("olmo2", "exaone4", "gemma2", "gemma3"):
             names |= OUTPUT_NORMS
-        if architecture == "seed_oss":
+        if architecture in ("seed_oss", "gpt-oss"):
             names["post_attention_layernorm"] = "post_attention_norm"
         new = f"blk.{layer}.{names[module]}"
     else:
@@ -163,10 +179,52 @@ def gguf_tensor(name, config, architecture, permuted):
     return f"{new}.{ending}", change
 
 
+def expert_tensors(name, config):
+    """Returns GGUF names and sources of a tensor of experts, or None for other tensors. "from" may be a list of
+    tensors that are stacked. "rows" are those of each expert, "every" is a start and a step among them, and
+    "transposed" sources have the inputs of an expert as its rows.
+    """
+    found = re.fullmatch(r"model\.layers\.(\d+)\.(?:mlp|block_sparse_moe)\.(.*)", name)
+    if not found:
+        return None
+    layer, module = found.groups()
+    def of(stem, ending, **change):
+        return f"blk.{layer}.{stem}.{ending}", {"from": name} | change
+    width = config["intermediate_size"]
+    if module == "input_linear.weight":
+        return [of("ffn_gate_exps", "weight", rows=[0, width]), of("ffn_up_exps", "weight", rows=[width, width])]
+    if module == "output_linear.weight":
+        return [of("ffn_down_exps", "weight", rows=[0, config["hidden_size"]])]
+    if module == "experts.gate_up_proj":
+        return [of("ffn_gate_exps", "weight", every=[0, 2], transposed=True),
+                of("ffn_up_exps", "weight", every=[1, 2], transposed=True)]
+    if module == "experts.down_proj":
+        return [of("ffn_down_exps", "weight", every=[0, 1], transposed=True)]
+    if module == "experts.gate_up_proj_bias":
+        return [of("ffn_gate_exps", "bias", every=[0, 2]), of("ffn_up_exps", "bias", every=[1, 2])]
+    if module == "experts.down_proj_bias":
+        return [of("ffn_down_exps", "bias", every=[0, 1])]
+    alone = re.fullmatch(r"experts\.(\d+)\.(\w+)\.weight", module)
+    if not alone:
+        return None
+    if alone.group(1) != "0":
+        return []
+    count = config.get("num_experts", config.get("num_local_experts"))
+    names = [name.replace(".experts.0.", f".experts.{i}.") for i in range(count)]
+    return [(f"blk.{layer}.{EXPERT_NAMES[alone.group(2)]}.weight", {"from": names})]
+
+
 def gguf_description(outer, tensors):
     architecture, permuted = ARCHITECTURES[outer["model_type"]]
     numbers, described = {}, {}
     for name in sorted(tensors):
+        experts = expert_tensors(name, text_config(outer))
+        if experts is not None:
+            described |= dict(experts)
+            continue
+        if name.endswith("self_attn.sinks"):
+            described[f"blk.{name.split('.')[2]}.attn_sinks.weight"] = {"from": name}
+            continue
         found = gguf_tensor(name, text_config(outer), architecture, permuted)
         if found:
             described[found[0]] = {"from": name} | found[1]

@@ -39,8 +39,8 @@ VISION = {
 }
 
 
-def values(name, shape, gain):
-    """Returns the tensor `name`: uniform noise, plus `gain` for the gains of norms."""
+def hashes(name, shape):
+    """Returns 64 bits for each element of the tensor `name`."""
     hashed = np.uint64(14695981039346656037)  # FNV-1a
     with np.errstate(over="ignore"):
         for byte in name.encode():
@@ -48,11 +48,28 @@ def values(name, shape, gain):
         z = hashed + (np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # splitmix64
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
+        return z ^ (z >> np.uint64(31))
+
+
+def values(name, shape, gain):
+    """Returns the tensor `name`: uniform noise, plus `gain` for the gains of norms."""
+    z = hashes(name, shape)
     unit = (z >> np.uint64(40)).astype(np.float64) / 2.0**24
     noise = (2.0 * unit - 1.0) * 0.35
     is_gain = "norm" in name and len(shape) == 1 and name.endswith(".weight")
     return (noise + (gain if is_gain else 0.0)).astype(np.float32).reshape(shape)
+
+
+def is_packed(name):
+    return name.endswith(("_blocks", "_scales"))
+
+
+def packed_values(name, shape):
+    """Returns a tensor of MXFP4: any codes, and scales that make numbers of the size of the others."""
+    z = hashes(name, shape)
+    if name.endswith("_scales"):
+        return (np.uint64(122) + (z >> np.uint64(40)) % np.uint64(4)).astype(np.uint8).reshape(shape)
+    return ((z >> np.uint64(40)) & np.uint64(255)).astype(np.uint8).reshape(shape)
 
 
 def make_config(classes, fields):
@@ -70,12 +87,30 @@ def auto_class(classes):
     return AutoModelForImageTextToText if classes.partition(":")[0] in VISION else AutoModelForCausalLM
 
 
-def saved_weights(config, classes, folder, gain):
+def in_mxfp4(shapes):
+    """Returns the shapes with those of the experts of gpt-oss as they are stored in MXFP4."""
+    packed = {}
+    for name, shape in shapes.items():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            experts, inputs, outputs = shape
+            packed[name + "_blocks"] = (experts, outputs, inputs // 32, 16)
+            packed[name + "_scales"] = (experts, outputs, inputs // 32)
+        else:
+            packed[name] = shape
+    return packed
+
+
+def saved_weights(config, classes, folder, gain, mxfp4=False):
     """Saves a model of the config whose weights follow the formula, and returns the tensors."""
     model = auto_class(classes).from_config(config, attn_implementation="eager", dtype=torch.float32)
     model.save_pretrained(folder)
     shapes = {name: tensor.shape for name, tensor in load_file(folder / "model.safetensors").items()}
-    tensors = {name: values(name, shape, gain) for name, shape in shapes.items()}
+    if mxfp4:
+        shapes = in_mxfp4(shapes)
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": {"quant_method": "mxfp4"}}))
+    tensors = {name: packed_values(name, shape) if is_packed(name) else values(name, shape, gain)
+               for name, shape in shapes.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return tensors
 
@@ -85,6 +120,19 @@ def load(folder, classes, **changes):
                                                       output_loading_info=True, **changes)
     assert not info["missing_keys"] and not info["unexpected_keys"], info
     return model.eval()
+
+
+def check_experts(model, tokens):
+    """Every expert of every layer is used by the text."""
+    used = {}
+    for name, module in model.named_modules():
+        if type(module).__name__.endswith("TopKRouter"):
+            def hook(_, __, output, name=name):
+                used[name] = (set(output[2].flatten().tolist()), output[0].shape[-1])
+            module.register_forward_hook(hook)
+    logits_of(model, tokens)
+    for name, (experts, count) in used.items():
+        assert len(experts) == count, f"{name}: of {count} experts only {experts} are used"
 
 
 def logits_of(model, tokens):
@@ -113,15 +161,18 @@ def golden(name):
     tokens = [int(t) for t in np.random.RandomState(7).randint(4, fields["vocab_size"], TOKENS)]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        tensors = saved_weights(make_config(classes, fields), classes, folder, gain)
+        mxfp4 = name.endswith("_mxfp4")
+        tensors = saved_weights(make_config(classes, fields), classes, folder, gain, mxfp4)
         config = json.loads((folder / "config.json").read_text())
-        model = load(folder, classes)
+        dequantized = {"quantization_config": transformers.Mxfp4Config(dequantize=True)} if mxfp4 else {}
+        model = load(folder, classes, **dequantized)
+        check_experts(load(folder, classes, **dequantized), tokens)
         logits, prefix = logits_of(model, tokens), logits_of(model, tokens[:PREFIX])
         assert np.isfinite(logits).all() and np.abs(logits).max() > 0.1, name
         for key, value in toggles.items():
             changed = dict(config) | {key: value}
             (folder / "config.json").write_text(json.dumps(changed))
-            other = logits_of(load(folder, classes), tokens)
+            other = logits_of(load(folder, classes, **dequantized), tokens)
             assert np.abs(other - logits).max() > 1e-3 * np.abs(logits).max(), f"{name}: {key} changes nothing"
         one_by_one = check_steps(model, tokens, logits)
     same_prefix = np.abs(prefix - logits[:PREFIX]).max() <= 1e-4 * np.abs(logits).max()

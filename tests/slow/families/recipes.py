@@ -21,6 +21,11 @@ LLAMA3 = rope(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_fac
 LONGROPE = rope(rope_type="longrope", partial_rotary_factor=0.5, short_factor=[1.0, 1.5, 2.0, 3.0],
                 long_factor=[2.0, 4.0, 8.0, 16.0])
 
+# An odd number of experts finds errors in strides.
+FIVE = dict(num_experts=5, num_experts_per_tok=2)
+GPT_OSS = dict(WIDE, intermediate_size=96, sliding_window=8, num_local_experts=5, num_experts_per_tok=2) | rope(
+    rope_type="yarn", factor=4.0, original_max_position_embeddings=64, truncate=False, beta_fast=32.0, beta_slow=1.0)
+
 RECIPES = {
     "llama": ("Llama", WIDE | LLAMA3, {}),
     "llama_biases": ("Llama", WIDE | rope() | dict(attention_bias=True, mlp_bias=True), {}),
@@ -87,9 +92,30 @@ RECIPES = {
                          LOCAL: dict(rope_type="default", rope_theta=10000.0)}), dict(sliding_window=16)),
     "exaone4": ("Exaone4", SIZES | rope() | dict(num_hidden_layers=4, layer_types=[LOCAL, LOCAL, LOCAL, FULL],
                                                  sliding_window=8), dict(sliding_window=16)),
+    "qwen3_moe": ("Qwen3Moe", WIDE | rope() | FIVE | dict(
+        num_hidden_layers=3, moe_intermediate_size=24, norm_topk_prob=True, mlp_only_layers=[1]),
+        dict(norm_topk_prob=False)),
+    "qwen3_moe_undivided": ("Qwen3Moe", WIDE | rope() | FIVE | dict(
+        num_hidden_layers=4, num_experts=3, moe_intermediate_size=24, norm_topk_prob=False, decoder_sparse_step=2,
+        attention_bias=True), dict(norm_topk_prob=True)),
+    "qwen3_moe_plain": ("Qwen3Moe", WIDE | rope() | FIVE | dict(
+        moe_intermediate_size=24, norm_topk_prob=True, tie_word_embeddings=True), {}),
+    "mixtral": ("Mixtral", WIDE | rope(rope_theta=1000000.0) | FIVE, dict(num_experts_per_tok=3)),
+    "olmoe": ("Olmoe", SIZES | rope() | FIVE | dict(clip_qkv=1.0, norm_topk_prob=True),
+              dict(clip_qkv=None, norm_topk_prob=False)),
+    "olmoe_plain": ("Olmoe", SIZES | rope() | FIVE, dict(norm_topk_prob=True)),
+    "granite_moe": ("GraniteMoe", SIZES | rope() | dict(
+        num_local_experts=5, num_experts_per_tok=2,
+        embedding_multiplier=12.0, attention_multiplier=0.1, residual_multiplier=0.22, logits_scaling=8.0,
+        tie_word_embeddings=True),
+        dict(embedding_multiplier=1.0, attention_multiplier=0.2, residual_multiplier=1.0, logits_scaling=1.0)),
+    "gpt_oss": ("GptOss", GPT_OSS | dict(swiglu_limit=1.0, swiglu_alpha=1.5, layer_types=[FULL, LOCAL]),
+                dict(swiglu_limit=7.0, swiglu_alpha=1.702, layer_types=[LOCAL, FULL], sliding_window=4)),
+    "gpt_oss_plain": ("GptOss", GPT_OSS, {}),
+    "gpt_oss_mxfp4": ("GptOss", GPT_OSS | dict(swiglu_limit=1.0), dict(swiglu_limit=7.0)),
     "exaone4_full": ("Exaone4", SIZES | LLAMA3 | dict(layer_types=[FULL, FULL], sliding_window=None), {}),
 }
 
 # These settings are those that llama.cpp's converter cannot express or that llama.cpp computes otherwise.
 WITHOUT_GGUF = {"ministral", "granite4", "granite4_nope", "qwen2", "smollm3", "smollm3_window", "exaone4", "gemma2",
-                "gemma3", "ernie4_5"}
+                "gemma3", "ernie4_5", "qwen3_moe", "qwen3_moe_undivided", "olmoe", "gpt_oss", "gpt_oss_mxfp4"}
