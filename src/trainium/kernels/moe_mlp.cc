@@ -1,5 +1,6 @@
 #include "trainium/kernels/moe_mlp.h"
 
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
@@ -38,6 +39,7 @@ struct ExpertWeight {
   BufferId input = -1;
   BufferId tiles = -1;      // A view of the whole tiles of 128 rows, if there are any.
   BufferId remainder = -1;  // A view of the matrices, if some rows fill no tile.
+  BufferId block = -1;      // The memory of its blocks in SBUF.
 };
 
 // The state of one kernel.
@@ -53,8 +55,8 @@ void declare_input(Builder& b, DType dtype, int64_t experts, ExpertWeight& w) {
   w.input = b.input(w.name, dtype, {experts * w.rows, w.columns});
 }
 
-// Declares the views that blocks are loaded from. The call must follow the declaration of all
-// operands, because views are not operands.
+// Declares the views that blocks are loaded from, and the memory of the blocks. The call must
+// follow the declaration of all operands, because views are not operands.
 void declare_views(Builder& b, ExpertWeight& w) {
   if (w.rows >= kPartitions) {
     w.tiles = b.matrix_row_tiles(fmt::format("{}_tiles", w.name), w.input, w.rows);
@@ -62,26 +64,28 @@ void declare_views(Builder& b, ExpertWeight& w) {
   if (w.rows % kPartitions > 0) {
     w.remainder = b.matrices(fmt::format("{}_matrices", w.name), w.input, w.rows);
   }
+  const int64_t rows = std::min<int64_t>(w.row_block, w.rows);
+  w.block = b.declare_sbuf(
+      fmt::format("{}_block", w.name), b.dtype(w.input),
+      {kPartitions, ceil_div(rows, kPartitions), std::min<int64_t>(w.column_block, w.columns)}, 2);
 }
 
 // Loads the rows k and the columns n of the current expert's weight. All whole tiles are one
 // transfer, because a transfer whose place the data tells costs more than others do
 // (simulator/device_spec.cc, dma_software).
-BufferId load_expert(const Moe& moe, const ExpertWeight& w, const Tile& k, const Tile& n) {
+void load_expert(const Moe& moe, const ExpertWeight& w, const Tile& k, const Tile& n) {
   Builder& b = moe.c.b;
   const int64_t tiles = k.size.max / kPartitions, remainder = k.size.max % kPartitions;
-  const BufferId block = b.sbuf(fmt::format("{}_block", w.name), moe.c.dtype,
-                                {kPartitions, ceil_div(k.size.max, kPartitions), n.size.max}, 2);
+  b.allocate(w.block);
   if (tiles > 0) {
-    b.load(at(block, {all(kPartitions), {0, {.max = tiles}}, upto(n)}),
+    b.load(at(w.block, {all(kPartitions), {0, {.max = tiles}}, upto(n)}),
            at_index(w.tiles, moe.index, {all(kPartitions), tiles_of(k), n}));
   }
   if (remainder > 0) {
     const Slice rows{k.start + tiles * kPartitions, {.max = remainder}};
-    b.load(at(block, {all(remainder), one(tiles), upto(n)}),
+    b.load(at(w.block, {all(remainder), one(tiles), upto(n)}),
            at_index(w.remainder, moe.index, {rows, n}));
   }
-  return block;
 }
 
 // Multiplies two tiles of 128 of a contraction and adds the product to a sum that runs over all
@@ -109,10 +113,10 @@ ColumnSums column_sums(const Moe& moe, const ExpertWeight& w, BufferId strip, co
   };
   const bool one_block = w.rows <= w.row_block;
   loop_blocks(b, "k", whole(w.rows), w.row_block, [&](const Tile& k) {
-    const BufferId block = load_expert(moe, w, k, n);
+    load_expert(moe, w, k, n);
     b.loop("nt", n, kStationaryFree, [&](const Tile& nt) {
       b.loop("kt", k, kPartitions, [&](const Tile& kt) {
-        multiply(b, k, kt, one_block, sums(nt), at(block, {upto(kt), one(kt.index()), nt.in(n)}),
+        multiply(b, k, kt, one_block, sums(nt), at(w.block, {upto(kt), one(kt.index()), nt.in(n)}),
                  strip_tile(moe, strip, kt));
       });
     });
@@ -160,11 +164,11 @@ void add_output(const Moe& moe, const ExpertWeight& w, BufferId strip, BufferId 
   b.loop("n", w.columns, w.column_block, [&](const Tile& n) {
     b.allocate(banks);
     loop_blocks(b, "k", whole(w.rows), w.row_block, [&](const Tile& k) {
-      const BufferId block = load_expert(moe, w, k, n);
+      load_expert(moe, w, k, n);
       b.loop("nt", n, kMovingFree, [&](const Tile& nt) {
         b.loop("kt", k, kPartitions, [&](const Tile& kt) {
           multiply(b, k, kt, one_block, at(banks, {upto(moe.m), nt.in(n)}),
-                   strip_tile(moe, strip, kt), at(block, {upto(kt), one(kt.index()), nt.in(n)}));
+                   strip_tile(moe, strip, kt), at(w.block, {upto(kt), one(kt.index()), nt.in(n)}));
         });
       });
     });
