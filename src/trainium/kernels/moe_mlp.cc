@@ -30,6 +30,9 @@ constexpr int64_t kMostSumsInBank = kMovingFree / kMostDecodeTokens;
 // Column tiles of 512 in a block of the last weight. A sum takes a bank, and there are two blocks
 // of sums, so that one is added to the output while the next one is computed.
 constexpr int64_t kMostOutputTiles = 2;
+// The banks of PSUM: two for the sums of gate, two for those of up, and 2 * kMostOutputTiles for
+// those of the output. Two of the last serve the transposition of X before.
+constexpr int64_t kBanksOfColumnSums = 2;
 
 // The weight of all experts: rows x columns per expert, and its blocks in elements.
 struct ExpertWeight {
@@ -49,6 +52,9 @@ struct Moe {
   Access index;      // The number of the current expert.
   Access share;      // The share of the current expert in the output of each token.
   BufferId outputs;  // The output sums, [128, K] in fp32.
+  // Banks of PSUM: two sets for column sums, which hidden_columns() needs at a time, and blocks of
+  // sums for the output.
+  BufferId gate_banks, up_banks, output_banks;
 };
 
 void declare_input(Builder& b, DType dtype, int64_t experts, ExpertWeight& w) {
@@ -101,12 +107,12 @@ Access strip_tile(const Moe& moe, BufferId strip, const Tile& rows) {
   return at(strip, {upto(rows), one(rows.index_in(whole(0))), upto(moe.m)});
 }
 
-// The columns n of W^T · strip^T, in PSUM: [columns, tokens] per column tile, side by side in one
-// bank.
+// The columns n of W^T · strip^T, in the next of the banks `psum`: [columns, tokens] per column
+// tile, side by side. They are there until the next bank is asked for.
 using ColumnSums = std::function<Access(const Tile& nt)>;
-ColumnSums column_sums(const Moe& moe, const ExpertWeight& w, BufferId strip, const Tile& n) {
+ColumnSums column_sums(const Moe& moe, const ExpertWeight& w, BufferId strip, const Tile& n,
+                       BufferId psum) {
   Builder& b = moe.c.b;
-  const BufferId psum = moe.c.psum;
   b.allocate(psum);
   const ColumnSums sums = [psum, m = moe.m](const Tile& nt) {
     return at(psum, {upto(nt), {nt.index() * m.size.max, m.size}});
@@ -131,7 +137,7 @@ BufferId project_columns(const Moe& moe, const ExpertWeight& w, BufferId strip) 
       b.sbuf(fmt::format("{}_strip", w.name), moe.c.dtype,
              {kPartitions, ceil_div(w.columns, kPartitions), moe.m.size.max}, 2);
   b.loop("n", w.columns, w.column_block, [&](const Tile& n) {
-    const ColumnSums sums = column_sums(moe, w, strip, n);
+    const ColumnSums sums = column_sums(moe, w, strip, n, moe.gate_banks);
     b.loop("nt", n, kPartitions,
            [&](const Tile& nt) { b.copy(strip_tile(moe, result, nt), sums(nt)); });
   });
@@ -146,8 +152,8 @@ BufferId hidden_columns(const Moe& moe, const ExpertWeight& gate, BufferId to_ga
   const BufferId h = b.sbuf("h", moe.c.dtype,
                             {kPartitions, ceil_div(gate.columns, kPartitions), moe.m.size.max}, 2);
   b.loop("n", gate.columns, gate.column_block, [&](const Tile& n) {
-    const ColumnSums gate_sums = column_sums(moe, gate, to_gate, n);
-    const ColumnSums up_sums = column_sums(moe, up, to_up, n);
+    const ColumnSums gate_sums = column_sums(moe, gate, to_gate, n, moe.gate_banks);
+    const ColumnSums up_sums = column_sums(moe, up, to_up, n, moe.up_banks);
     b.loop("nt", n, kPartitions, [&](const Tile& nt) {
       const BufferId activated = b.sbuf("activated", DType::kF32, {kPartitions, moe.m.size.max}, 2);
       b.silu(at(activated, {upto(nt), upto(moe.m)}), gate_sums(nt));
@@ -158,23 +164,23 @@ BufferId hidden_columns(const Moe& moe, const ExpertWeight& gate, BufferId to_ga
 }
 
 // Adds the share of strip^T · W to the outputs.
-void add_output(const Moe& moe, const ExpertWeight& w, BufferId strip, BufferId banks) {
+void add_output(const Moe& moe, const ExpertWeight& w, BufferId strip) {
   Builder& b = moe.c.b;
   const bool one_block = w.rows <= w.row_block;
   b.loop("n", w.columns, w.column_block, [&](const Tile& n) {
-    b.allocate(banks);
+    b.allocate(moe.output_banks);
     loop_blocks(b, "k", whole(w.rows), w.row_block, [&](const Tile& k) {
       load_expert(moe, w, k, n);
       b.loop("nt", n, kMovingFree, [&](const Tile& nt) {
         b.loop("kt", k, kPartitions, [&](const Tile& kt) {
-          multiply(b, k, kt, one_block, at(banks, {upto(moe.m), nt.in(n)}),
+          multiply(b, k, kt, one_block, at(moe.output_banks, {upto(moe.m), nt.in(n)}),
                    strip_tile(moe, strip, kt), at(w.block, {upto(kt), one(kt.index()), nt.in(n)}));
         });
       });
     });
     b.loop("nt", n, kMovingFree, [&](const Tile& nt) {
       const Access sums = at(moe.outputs, {upto(moe.m), nt});
-      b.scale_add(sums, at(banks, {upto(moe.m), nt.in(n)}), moe.share, sums);
+      b.scale_add(sums, at(moe.output_banks, {upto(moe.m), nt.in(n)}), moe.share, sums);
     });
   });
 }
@@ -198,13 +204,13 @@ struct ExpertWeights {
   }
 };
 
-void compute_expert(const Moe& moe, const ExpertWeights& weights, BufferId x, BufferId banks) {
+void compute_expert(const Moe& moe, const ExpertWeights& weights, BufferId x) {
   const auto before_last = [&moe](const std::vector<ExpertWeight>& chain, BufferId strip) {
     return chain.size() == 1 ? strip : project_columns(moe, chain.front(), strip);
   };
   const BufferId to_gate = before_last(weights.gate, x), to_up = before_last(weights.up, x);
   const BufferId h = hidden_columns(moe, weights.gate.back(), to_gate, weights.up.back(), to_up);
-  add_output(moe, weights.down.back(), before_last(weights.down, h), banks);
+  add_output(moe, weights.down.back(), before_last(weights.down, h));
 }
 
 Program make_moe(std::string_view name, const KernelShape& p, ExpertWeights weights,
@@ -217,11 +223,8 @@ Program make_moe(std::string_view name, const KernelShape& p, ExpertWeights weig
   const BufferId y = b.output("y", options.dtype, {p.M, p.K});
   weights.for_each([&](ExpertWeight& w) { declare_views(b, w); });
 
-  const int64_t banks_of_outputs = weights.down.back().column_block / kMovingFree;
-  const Context c(b, options, true, 2 * banks_of_outputs);
-  const BufferId banks =
-      b.declare_psum("outputs_psum", {kPartitions, banks_of_outputs * kMovingFree}, 2);
-  const Tile m = whole(p.M), d_whole = whole(p.D);
+  const Context c(b, options, true, kPsumBanks - 2 - kBanksOfColumnSums);
+  const Tile m = whole(p.M);
   // The numbers come first, because the loads of the weights wait for them.
   const BufferId numbers = b.sbuf("expert", DType::kI32, {1, p.D});
   b.load(at(numbers, {all(1), all(p.D)}), at(experts, {all(1), all(p.D)}));
@@ -230,19 +233,24 @@ Program make_moe(std::string_view name, const KernelShape& p, ExpertWeights weig
   const BufferId x_strip = load_left(c, "x_strip", {x, Layout::kNatural}, whole(p.K), m, 1);
   const BufferId outputs = b.sbuf("outputs", DType::kF32, {kPartitions, p.K});
   b.zero(at(outputs, {upto(m), all(p.K)}));
+  Moe moe{.c = c,
+          .m = m,
+          .index = {},
+          .share = {},
+          .outputs = outputs,
+          .gate_banks = c.psum,
+          .up_banks = b.declare_psum("up_psum", {kPartitions, kMovingFree}, kBanksOfColumnSums),
+          .output_banks =
+              b.declare_psum("output_psum", {kPartitions, weights.down.back().column_block}, 2)};
   b.loop(
-      "d", d_whole, 1,
+      "d", p.D, 1,
       [&](const Tile& d) {
         const Slice column{d.start, {.max = 1}};
-        const Moe moe{.c = c,
-                      .m = m,
-                      .index = at(numbers, {all(1), column}),
-                      .share = at(share, {upto(m), column}),
-                      .outputs = outputs};
-        compute_expert(moe, weights, x_strip, banks);
+        moe.index = at(numbers, {all(1), column});
+        moe.share = at(share, {upto(m), column});
+        compute_expert(moe, weights, x_strip);
       },
       Builder::Iterations::kCarried);
-  const Moe moe{.c = c, .m = m, .index = {}, .share = {}, .outputs = outputs};
   store_outputs(moe, p.K, y);
   return b.finish();
 }

@@ -362,7 +362,8 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
   c.shape = suited(kernel, c.shape);
   TilingValues chosen;
   for (const TilingParameter& parameter : kernel.tiling) {
-    const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
+    const int64_t most =
+        parameter.dimension == 0 ? parameter.most : std::min<int64_t>(parameter.most, 5);
     chosen.emplace_back(parameter.name, pick(parameter.least, most));
   }
   c.tiling = tiling_of(kernel, chosen).value();
