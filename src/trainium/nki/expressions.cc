@@ -133,6 +133,7 @@ std::string Expressions::extent(int64_t value, Label label) {
 // Returns "BK // P" if the division has no remainder, and "ceil_div(N, F)" if it has one.
 std::string Expressions::quotient(int64_t a, const std::string& a_text, int64_t b,
                                   const std::string& b_text) {
+  if (b == 1) return a_text;
   if (a % b == 0) return fmt::format("{} // {}", a_text, b_text);
   return fmt::format("{}({}, {})", use("ceil_div"), a_text, b_text);
 }
