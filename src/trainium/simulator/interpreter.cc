@@ -174,10 +174,11 @@ class Interpreter {
     const Access& index = access.index.front();
     Strided element;
     NMM_TRY(read(index, element));
-    const auto number = static_cast<int64_t>(*element.data);
+    const float number = *element.data;
     const int64_t size = buffer(access).shape[0];
-    if (number >= 0 && number < size) {
-      region.start[0] += number;
+    // A NaN is no place either.
+    if (number >= 0 && number < static_cast<float>(size)) {
+      region.start[0] += static_cast<int64_t>(number);
       return {};
     }
     return at_fault(Fault::Kind::kOutOfBounds, access,
