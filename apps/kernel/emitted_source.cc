@@ -42,7 +42,7 @@ nki::Description describe(const KernelSettings& s, const nki::Release& release) 
   std::string letters(s.kernel->dimensions);
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {
-      if (letters.find(letter) == letters.npos) letters += letter;
+      if (letter != '1' && letters.find(letter) == letters.npos) letters += letter;
     }
   }
   for (const char letter : letters) {
@@ -52,8 +52,11 @@ nki::Description describe(const KernelSettings& s, const nki::Release& release) 
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
     const kernels::MatrixLayout layout = layout_of(*s.kernel, operand, s.options);
     description.operands.push_back(
-        {std::string(operand.name),
-         {kernels::dimension_name(layout.rows), kernels::dimension_name(layout.columns)}});
+        {.name = std::string(operand.name),
+         .dimensions = {kernels::dimension_name(layout.rows),
+                        kernels::dimension_name(layout.columns)},
+         .contraction = kernels::dimension_name(kernels::contraction_of(layout.rows)),
+         .values = operand.kind == kernels::OperandKind::kExperts ? "E" : ""});
   }
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
     description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});

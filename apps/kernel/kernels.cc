@@ -60,9 +60,9 @@ Json kernel_json(const Kernel& kernel) {
 }
 
 void print_list(const ReportWriter& report) {
-  report.print("{:<20}{:<11}{}\n", "kernel", "shape", "what it computes");
+  report.print("{:<20}{:<15}{}\n", "kernel", "shape", "what it computes");
   for (const Kernel& kernel : kernels::kernels()) {
-    report.print("{:<20}{:<11}{}\n", kernel.name, shape_syntax(kernel), kernel.description);
+    report.print("{:<20}{:<15}{}\n", kernel.name, shape_syntax(kernel), kernel.description);
   }
   report.print("\n`neuronmm kernels NAME`: operands, tiling parameters, closed formulas.\n");
 }
@@ -92,6 +92,11 @@ void print_kernel(const ReportWriter& report, const Kernel& kernel) {
       "  tile: the largest of 512, 384, 256, 128 rows that divides BM. P: passes over X, as many\n"
       "  as equal shares of the ranks, in whole blocks of U, need; one with contiguous loads.\n"
       "  Spills come on top.\n");
+  if (kernel.experts) {
+    report.print(
+        "  E: the mixture's experts. A: those that a token chooses. D: the distinct experts that\n"
+        "  the M tokens choose together, at least A and at most M·A.\n");
+  }
 }
 
 Result<int> run_kernels(const KernelsFlags& flags) {

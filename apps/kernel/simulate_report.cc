@@ -74,7 +74,9 @@ std::string traffic_text(const KernelSettings& s, const Summary& m) {
          row("  spill loads", m.spill_reload_bytes, "of the bytes read") +
          row("total", m.hbm_bytes(), "") +
          row("closed formula", cost.hbm_bytes(), s.kernel->hbm_bytes) +
-         row("compulsory", m.inputs_outputs_weights_size_bytes, "each operand once");
+         row("compulsory", m.inputs_outputs_weights_size_bytes,
+             s.kernel->experts ? "each operand once, with the experts that nobody chooses"
+                               : "each operand once");
 }
 
 // Writes how busy the engines are. An engine is busy while an instruction or transfer is in flight,

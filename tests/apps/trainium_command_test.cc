@@ -84,6 +84,41 @@ TEST_F(TrainiumCommand, ValuesStayWithinTheirBound) {
          {"worst-case bound"});
 }
 
+// A mixture's decode step loads the weights of each distinct chosen expert once: 2·3·5·96·64 bytes,
+// and 4·5·(6 + 1) for the numbers and shares.
+TEST_F(TrainiumCommand, AMixtureLoadsItsChosenExperts) {
+  expect(neuronmm("kernels moe_mlp"), 0,
+         {"M,K,r,N,E,A,D", "[E·K, r]", "[1, D]", "distinct experts"});
+  const std::string out = path("moe.json");
+  expect(neuronmm(simulate("dense_moe_mlp --shape 6,96,64,8,2,5 --values --json " + out)), 0,
+         {"E 8, A 2, D 5", "DMA bound", "6 of 6 rows against fp64", "experts that nobody chooses"});
+  const Json report = json("moe.json");
+  EXPECT_EQ(report["summary"]["hbm_read_bytes"], 2 * 6 * 96 + 2 * 3 * 5 * 96 * 64 + 4 * 5 * 7);
+  EXPECT_EQ(report["summary"]["hbm_write_bytes"], 2 * 6 * 96);
+  EXPECT_EQ(report["summary"]["model_flops"], 6.0 * 6 * 2 * 96 * 64);
+  EXPECT_LE(report["values"]["worst_share_of_bound"].get<double>(), 1.0);
+  expect(
+      neuronmm(simulate("moe_mlp --shape 32,96,40,64,8,2,8 --values --dtype fp32 --device trn1")),
+      0, {"32 of 32 rows", "worst-case bound"});
+  expect(neuronmm(simulate("dense_moe_mlp --shape 8,2048,768,128,8,56 --device trn2")), 0,
+         {"D 56", "528549856"});
+}
+
+TEST_F(TrainiumCommand, ImpossibleMixturesAreRefused) {
+  const auto refused = [](const std::string& shape, std::initializer_list<const char*> parts) {
+    expect(neuronmm(simulate("dense_moe_mlp --shape " + shape)), 1, parts);
+  };
+  refused("8,64,64,4,2", {"M,K,N,E,A,D", "5 sizes"});
+  refused("33,64,64,4,2,4", {"M, the tokens of one decode step", "between 1 and 32, found 33"});
+  refused("8,64,64,4,5,4", {"expected A", "between 1 and E 4, found 5"});
+  refused("8,64,64,4,2,1",
+          {"expected D", "between A 2 and the smaller of E 4 and M·A 16, found 1"});
+  refused("1,64,64,4,2,3", {"M·A 2, found 3"});
+  refused("1,64,64,9999,2,2", {"expected E", "4096", "9999"});
+  expect(neuronmm("emit dense_moe_mlp --shape 1,64,64,4,2,2 --device trn1 -o " + path("k.py")), 1,
+         {"load w_gate_block", "neuronxcc", "--sdk 2.29"});
+}
+
 TEST_F(TrainiumCommand, TraceAndProgramAreWritten) {
   expect(neuronmm(small("--program --trace " + path("trace.json"))), 0,
          {"program xuv", "nc_matmul(", "simulated"});

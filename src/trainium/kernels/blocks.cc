@@ -60,10 +60,12 @@ int64_t moving_tile(int64_t tiles) {
 
 // All sums of a kernel rotate through the same banks. Two banks are set apart for transposes, whose
 // results may have another dtype.
-Context::Context(tile::Builder& builder, const KernelOptions& options, bool transposes)
+Context::Context(tile::Builder& builder, const KernelOptions& options, bool transposes,
+                 int64_t banks_kept)
     : b(builder), dtype(options.dtype), accumulate(options.accumulate) {
   const int64_t banks_to_transpose = transposes ? 2 : 0;
-  psum = b.declare_psum("psum", {kPartitions, kMovingFree}, kPsumBanks - banks_to_transpose);
+  psum = b.declare_psum("psum", {kPartitions, kMovingFree},
+                        kPsumBanks - banks_to_transpose - banks_kept);
   if (!transposes) return;
   transposed =
       b.declare_psum("transposed", {kPartitions, kPartitions}, banks_to_transpose, options.dtype);

@@ -37,7 +37,9 @@ struct Context {
   // engine.
   tile::BufferId psum, transposed = -1;
 
-  Context(tile::Builder& builder, const KernelOptions& options, bool transposes = false);
+  // `banks_kept` banks are left to the kernel, in addition to those of `psum` and `transposed`.
+  Context(tile::Builder& builder, const KernelOptions& options, bool transposes = false,
+          int64_t banks_kept = 0);
   // Allocates the next PSUM bank and returns the access to a tile of it.
   tile::Access new_psum(const tile::Slice& partitions, const tile::Slice& columns) const;
 };

@@ -13,12 +13,13 @@ std::vector<Kernel> pivoted_kernels();
 std::vector<Kernel> mlp_kernels();
 std::vector<Kernel> dense_mlp_kernels();
 std::vector<Kernel> narrow_mlp_kernels();
+std::vector<Kernel> moe_mlp_kernels();
 
 namespace {
 
-constexpr std::vector<Kernel> (*kFamilies[])() = {matmul_kernels,    xuv_kernels,
-                                                  pivoted_kernels,   mlp_kernels,
-                                                  dense_mlp_kernels, narrow_mlp_kernels};
+constexpr std::vector<Kernel> (*kFamilies[])() = {
+    matmul_kernels,    xuv_kernels,        pivoted_kernels, mlp_kernels,
+    dense_mlp_kernels, narrow_mlp_kernels, moe_mlp_kernels};
 
 std::vector<Kernel> all_kernels() {
   std::vector<Kernel> all;

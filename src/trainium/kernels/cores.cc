@@ -78,6 +78,7 @@ class SpreadOverCores {
   }
 
   void rewrite_access(tile::Access& access) {
+    for (tile::Access& index : access.index) rewrite_access(index);
     for (tile::Slice& slice : access.slices) {
       renumber_loops(slice.start);
       renumber_loops(slice.size.origin);
@@ -94,6 +95,7 @@ class SpreadOverCores {
     rewrite_access(op.dst);
     if constexpr (requires { op.src; }) rewrite_access(op.src);
     if constexpr (requires { op.a; }) rewrite_access(op.a), rewrite_access(op.b);
+    if constexpr (requires { op.scale; }) rewrite_access(op.scale), rewrite_access(op.addend);
     if constexpr (requires { op.stationary; }) {
       rewrite_access(op.stationary);
       rewrite_access(op.moving);

@@ -228,6 +228,39 @@ Cost pivoted_mlp_in_cost(const KernelShape& p, const Tiling& tiling, const Kerne
   return narrow_cost(p, tiling, options, p.r, p.K, 2);
 }
 
+namespace {
+
+// The numbers of the chosen experts and the shares of their outputs, of 4 bytes each, and X and Y,
+// all read or written once.
+Cost moe_tokens_cost(const KernelShape& p, const KernelOptions& options) {
+  const int64_t s = dtype_size_bytes(options.dtype);
+  return {.hbm_read_bytes = s * p.M * p.K + 4 * p.D * (p.M + 1), .hbm_write_bytes = s * p.M * p.K};
+}
+
+// Weights of `elements` elements per expert, read once for each distinct chosen expert, and
+// multiplied with all tokens, also those that have not chosen it.
+Cost moe_experts_cost(const KernelShape& p, const KernelOptions& options, int64_t elements,
+                      int64_t nc_matmuls) {
+  return {.hbm_read_bytes = dtype_size_bytes(options.dtype) * p.D * elements,
+          .flops = 2 * p.M * p.D * elements,
+          .nc_matmuls = p.D * nc_matmuls};
+}
+
+}  // namespace
+
+Cost dense_moe_mlp_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
+  const int64_t in = ceil_div(p.K, 128), hidden = ceil_div(p.N, 128), out = ceil_div(p.K, 512);
+  return moe_tokens_cost(p, options) +
+         moe_experts_cost(p, options, 3 * p.K * p.N, hidden * (2 * in + out));
+}
+
+Cost moe_mlp_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
+  const int64_t in = ceil_div(p.K, 128), hidden = ceil_div(p.N, 128), out = ceil_div(p.K, 512);
+  const int64_t ranks = ceil_div(p.r, 128);
+  return moe_tokens_cost(p, options) +
+         moe_experts_cost(p, options, 3 * p.r * (p.K + p.N), ranks * (2 * in + 3 * hidden + out));
+}
+
 Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const int64_t s = dtype_size_bytes(options.dtype);
   const bool h_on_chip = tiling["h_on_chip"] != 0;

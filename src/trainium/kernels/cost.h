@@ -37,6 +37,8 @@ Cost narrow_mlp_in_cost(const KernelShape&, const Tiling&, const KernelOptions&)
 Cost narrow_mlp_out_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost pivoted_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost pivoted_mlp_in_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost dense_moe_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost moe_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 
 }  // namespace neuronmm::kernels

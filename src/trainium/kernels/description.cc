@@ -21,13 +21,35 @@ const NonPivotDimension* find_non_pivot_dimension(char letter) {
   return found == kNonPivotDimensions.end() ? nullptr : &*found;
 }
 
+const ExpertRows* find_expert_rows(char letter) {
+  static constexpr std::array kExpertRows = {ExpertRows{'e', 'K'}, ExpertRows{'f', 'N'},
+                                             ExpertRows{'g', 'r'}};
+  const auto found = std::ranges::find(kExpertRows, letter, &ExpertRows::letter);
+  return found == kExpertRows.end() ? nullptr : &*found;
+}
+
+char contraction_of(char rows) {
+  const ExpertRows* const experts = find_expert_rows(rows);
+  return experts ? experts->rows : rows;
+}
+
+DType dtype_of(const OperandDescription& operand, DType dtype) {
+  if (operand.kind == OperandKind::kExperts) return DType::kI32;
+  return operand.kind == OperandKind::kShares ? DType::kF32 : dtype;
+}
+
 std::string dimension_text(char letter) {
+  if (const ExpertRows* experts = find_expert_rows(letter))
+    return fmt::format("E·{}", experts->rows);
   const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
   return non_pivots ? fmt::format("{} - {}", non_pivots->whole, non_pivots->pivots)
                     : std::string(1, letter);
 }
 
 std::string dimension_name(char letter) {
+  if (const ExpertRows* experts = find_expert_rows(letter)) {
+    return fmt::format("E_times_{}", experts->rows);
+  }
   const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
   return non_pivots ? fmt::format("{}_less_{}", non_pivots->whole, non_pivots->pivots)
                     : std::string(1, letter);
@@ -43,12 +65,22 @@ int64_t& dimension_of(KernelShape& shape, char letter) {
       return shape.r;
     case 's':
       return shape.s;
+    case 'E':
+      return shape.E;
+    case 'A':
+      return shape.A;
+    case 'D':
+      return shape.D;
     default:
       return shape.N;
   }
 }
 
 int64_t dimension_of(const KernelShape& shape, char letter) {
+  if (letter == '1') return 1;
+  if (const ExpertRows* experts = find_expert_rows(letter)) {
+    return shape.E * dimension_of(shape, experts->rows);
+  }
   KernelShape sizes = shape;
   const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
   if (!non_pivots) return dimension_of(sizes, letter);

@@ -20,13 +20,21 @@
 namespace neuronmm::kernels {
 
 // A dimension that is what pivots leave of another dimension. Dimensions are letters: 'M', 'K',
-// 'r', 'N' or 's' belong to the shape. The letters 'k' = K - r, 'n' = N - r and 'q' = K - s are
-// derived.
+// 'r', 'N', 's', 'E', 'A', 'D' and '1' belong to the shape. The letters 'k' = K - r, 'n' = N - r
+// and 'q' = K - s are derived, and so are the rows of all experts (ExpertRows).
 struct NonPivotDimension {
   char letter, whole, pivots;
 };
 // Returns nullptr for a dimension of the shape itself.
 const NonPivotDimension* find_non_pivot_dimension(char letter);
+// The rows of all experts' matrices, one matrix below the other: 'e' = E·K, 'f' = E·N, 'g' = E·r.
+struct ExpertRows {
+  char letter, rows;
+};
+// Returns nullptr for any other dimension.
+const ExpertRows* find_expert_rows(char letter);
+// Returns the dimension that a contraction with a weight runs along: the rows of one matrix.
+char contraction_of(char rows);
 std::string dimension_text(char letter);  // The dimension as text, such as "K - r".
 std::string dimension_name(char letter);  // The dimension as a name, such as "K_less_r".
 
@@ -41,16 +49,29 @@ struct MatrixLayout {
 // Returns text such as "[K, M]" or "[K - r, r]".
 std::string to_string(const MatrixLayout& layout);
 
+// What the elements of an operand are: values in the dtype of KernelOptions, the numbers of experts
+// as int32, or the share of each expert in the output of each token, as fp32.
+enum class OperandKind { kValues, kExperts, kShares };
+
 // An operand in HBM.
 struct OperandDescription {
   std::string_view name;
   MatrixLayout layout;
   tile::HbmRole role;  // An input or the output.
+  OperandKind kind = OperandKind::kValues;
 };
+// Returns the dtype of an operand for values of `dtype`.
+DType dtype_of(const OperandDescription& operand, DType dtype);
 
 // The largest size of a dimension. With larger sizes the 64-bit FLOP counts would overflow: 2 ·
 // 2^20 · 2^20 · 2^21 = 2^62.
 inline constexpr int64_t kLargestDimension = int64_t{1} << 20;
+// The most tokens of a kernel for mixtures. Assumed: more are no decode step, and their sums would
+// not fit into the banks of PSUM that the kernel keeps.
+inline constexpr int64_t kMostDecodeTokens = 32;
+// The most experts. Assumed: mixtures have up to 512. Its square times 2^40 FLOPs fits into 64
+// bits.
+inline constexpr int64_t kMostExperts = 4096;
 
 // A tiling parameter, with the values that a search may try.
 struct TilingParameter {
@@ -91,6 +112,8 @@ struct Kernel {
   // True if KernelOptions::left says how the first operand lies. `operands` then describes it as
   // transposed.
   bool left_layout = false;
+  // True for a kernel that computes the chosen experts of a mixture (moe_mlp.h).
+  bool experts = false;
   std::vector<TilingParameter> tiling = {};
   std::vector<DerivedStep> steps = {};
   // The closed formulas as text for people. The letter s is the bytes per element, and ⌈⌉ rounds

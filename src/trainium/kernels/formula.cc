@@ -78,8 +78,15 @@ Formula chain(Formula left, const LowRankPair& pair, StoredAs stored_as) {
 }
 
 // The activation is written with the precision of sums, and the product with that of an operand.
-Formula gated(Formula gate, Formula up) {
-  return times(silu(std::move(gate), StoredAs::kSumDtype), std::move(up));
+Formula gated(Formula gate, Formula up, StoredAs activated) {
+  return times(silu(std::move(gate), activated), std::move(up));
+}
+
+Formula sum_of_experts(Formula expert, std::string_view experts, std::string_view shares) {
+  return {.operation = Operation::kExperts,
+          .operand = std::string(shares),
+          .experts = std::string(experts),
+          .inputs = list(std::move(expert))};
 }
 
 }  // namespace neuronmm::kernels

@@ -12,6 +12,8 @@ namespace neuronmm::kernels {
 
 // An expression, which owns the expressions that it is computed from.
 struct Formula {
+  // kExperts is the sum over the distinct chosen experts of a mixture: each expert's output times
+  // the token's share of it. The weights in its only input are those of the expert.
   // kFirstColumns and kOtherColumns are the first columns of a matrix, and the columns after them.
   // kAppended is a matrix followed by its product with a weight.
   enum class Operation {
@@ -21,15 +23,19 @@ struct Formula {
     kTimes,
     kFirstColumns,
     kOtherColumns,
-    kAppended
+    kAppended,
+    kExperts
   };
   // The precision of a result when something else reads it: the operands' dtype, the dtype of sums
   // (KernelOptions), or the fp32 of PSUM.
   enum class StoredAs { kOperandDtype, kSumDtype, kPsum };
 
   Operation operation = Operation::kOperand;
-  // kOperand: the operand's name. For a product: the weight, which is the right factor.
+  // kOperand: the operand's name. kExperts: the operand of the shares. For a product: the weight,
+  // which is the right factor.
   std::string operand = {};
+  // kExperts: the operand of the experts' numbers.
+  std::string experts = {};
   // kFirstColumns, kOtherColumns: the number of first columns, as the letter of a dimension.
   char first_columns = 0;
   // For a product: the tiling parameter that counts the tiles of 128 of the contraction that are
@@ -72,7 +78,10 @@ struct LowRankPair {
 // Returns left·U·V.
 Formula chain(Formula left, const LowRankPair& pair,
               Formula::StoredAs stored_as = Formula::StoredAs::kOperandDtype);
-// Returns the SwiGLU product silu(gate) * up.
-Formula gated(Formula gate, Formula up);
+// Returns the sum over the experts that the operand `experts` numbers, each times its column of the
+// operand `shares`. `expert` is the output of one of them.
+Formula sum_of_experts(Formula expert, std::string_view experts, std::string_view shares);
+// Returns the SwiGLU product silu(gate) * up. `activated` is the precision of silu(gate).
+Formula gated(Formula gate, Formula up, Formula::StoredAs activated = Formula::StoredAs::kSumDtype);
 
 }  // namespace neuronmm::kernels

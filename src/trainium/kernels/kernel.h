@@ -16,9 +16,11 @@ namespace neuronmm::kernels {
 
 // The sizes of a problem, M tokens x K in x r rank x N out, with the paper's letters. Plain matmuls
 // do not use r. An MLP whose input and output are narrowed differently has r for its input and s
-// for its output.
+// for its output. A mixture has E experts, of which each token chooses A (active); the tokens
+// together choose D distinct ones.
 struct KernelShape {
   int64_t M = 0, K = 0, r = 0, N = 0, s = 0;
+  int64_t E = 0, A = 0, D = 0;
 };
 
 // Tiling parameters by name, in tiles: {"BM", 8}, {"BK", 4}, ... The values keep the order in which

@@ -1,6 +1,7 @@
 #include "trainium/kernels/registry.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,31 @@
 
 namespace neuronmm::kernels {
 namespace {
+
+// A mixture's batch is one decode step. Each token chooses A experts, so all tokens together choose
+// A to M·A of them.
+Status check_experts(const Kernel& kernel, const KernelShape& shape) {
+  const auto& [M, E, A, D] = std::tie(shape.M, shape.E, shape.A, shape.D);
+  if (M > kMostDecodeTokens) {
+    return fail("{}: expected M, the tokens of one decode step, between 1 and {}, found {}",
+                kernel.name, kMostDecodeTokens, M);
+  }
+  if (E > kMostExperts) {
+    return fail("{}: expected E, the experts, between 1 and {}, found {}", kernel.name,
+                kMostExperts, E);
+  }
+  if (A > E) {
+    return fail("{}: expected A, the active experts per token, between 1 and E {}, found {}",
+                kernel.name, E, A);
+  }
+  if (D < A || D > std::min(E, M * A)) {
+    return fail(
+        "{}: expected D, the distinct experts that the tokens choose, between A {} and the smaller "
+        "of E {} and M·A {}, found {}",
+        kernel.name, A, E, M * A, D);
+  }
+  return {};
+}
 
 Status check_shape(const Kernel& kernel, const KernelShape& shape) {
   for (const char letter : kernel.dimensions) {
@@ -17,6 +43,7 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
                   kLargestDimension, size);
     }
   }
+  if (kernel.experts) NMM_TRY(check_experts(kernel, shape));
   // Pivots are some of the columns, but not all of them.
   for (const OperandDescription& operand : kernel.operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {

@@ -39,6 +39,7 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
       const auto named = std::find_if(
           description.dimensions.begin(), description.dimensions.end(),
           [&](const Dimension& known) { return known.name == operand->dimensions[d]; });
+      if (named == description.dimensions.end()) continue;  // It is a number, such as "1".
       const auto index = static_cast<size_t>(named - description.dimensions.begin());
       stated_[node(static_cast<BufferId>(b), d)] = index;
       std::optional<Label>& label = labels_[root(node(static_cast<BufferId>(b), d))];
@@ -106,7 +107,8 @@ void Dimensions::follow(const std::vector<tile::Node>& body) {
     const bool transpose =
         std::holds_alternative<tile::NcTranspose>(operation) || (dma && dma->transpose);
     for (size_t i = 1; i < operands.size(); ++i) {
-      follow_move(*operands[0].access, *operands[i].access, transpose);
+      const bool moves = operands[i].role != "index" && operands[i].role != "scale";
+      if (moves) follow_move(*operands[0].access, *operands[i].access, transpose);
     }
   }
 }

@@ -156,18 +156,45 @@ std::vector<std::string> names_of(const std::vector<std::pair<const Operand*, DT
   return names;
 }
 
+// How a library makes random inputs.
+struct RandomText {
+  std::string_view normal;        // Normal values of a shape.
+  std::string_view permutation;   // The numbers below a limit in random order.
+  std::string_view cast;          // The conversion to a type.
+  std::string_view bf16, others;  // The modules of bfloat16 and of the other types.
+
+  std::string cast_to(DType dtype) const {
+    const std::string_view name = dtype == DType::kBF16  ? "bfloat16"
+                                  : dtype == DType::kI32 ? "int32"
+                                                         : "float32";
+    return fmt::format("{}({}.{})", cast, dtype == DType::kBF16 ? bf16 : others, name);
+  }
+};
+constexpr RandomText kTorchRandom = {"torch.randn({})", "torch.randperm({})", "to", "torch",
+                                     "torch"};
+constexpr RandomText kNumpyRandom = {"random.standard_normal(({}))", "random.permutation({})",
+                                     "astype", "ml_dtypes", "np"};
+
 // Returns assignments of random inputs. The first operand is X and has deviation 1. Weights have 1
-// / sqrt(rows), so that the result also has a deviation of about 1 for every shape.
+// / sqrt(contraction), so that the result also has a deviation of about 1 for every shape. Integers
+// are different numbers of places.
 std::string random_inputs(const std::vector<std::pair<const Operand*, DType>>& inputs,
-                          std::string_view normal, std::string_view cast) {
+                          const RandomText& text) {
   std::vector<std::string> lines;
   for (const auto& [operand, dtype] : inputs) {
     const std::string shape = fmt::format("{}", fmt::join(operand->dimensions, ", "));
-    std::string values = fmt::format(fmt::runtime(normal), shape);
-    if (!lines.empty()) values = fmt::format("({} / {}**0.5)", values, operand->dimensions[0]);
-    lines.push_back(fmt::format(
-        "    {} = {}.{}", identifier(operand->name), values,
-        fmt::format(fmt::runtime(cast), dtype == DType::kBF16 ? "bfloat16" : "float32")));
+    const std::string& contraction =
+        operand->contraction.empty() ? operand->dimensions[0] : operand->contraction;
+    std::string values = fmt::format(fmt::runtime(text.normal), shape);
+    if (dtype == DType::kI32) {
+      values = fmt::format("{}[:{}].reshape(({}))",
+                           fmt::format(fmt::runtime(text.permutation), operand->values),
+                           operand->dimensions.back(), shape);
+    } else if (!lines.empty()) {
+      values = fmt::format("({} / {}**0.5)", values, contraction);
+    }
+    lines.push_back(
+        fmt::format("    {} = {}.{}", identifier(operand->name), values, text.cast_to(dtype)));
   }
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
@@ -200,9 +227,8 @@ std::string torch_driver(const tile::Program& program, const Description& descri
   }
   if (!imports.empty()) imports += "\n";
   return fmt::format(kTorch, fmt::join(names_of(inputs), ", "), description.reference,
-                     random_inputs(inputs, "torch.randn({})", "to(torch.{})"),
-                     launch_text(program, description), tolerance, imports,
-                     runtime_cores(description),
+                     random_inputs(inputs, kTorchRandom), launch_text(program, description),
+                     tolerance, imports, runtime_cores(description),
                      description.release.dialect == Dialect::kNki ? "    import os\n" : "");
 }
 
@@ -243,9 +269,8 @@ std::string numpy_driver(const tile::Program& program, const Description& descri
   const bool bf16 = !inputs.empty() && inputs.front().second == DType::kBF16;
   const std::string call = numpy_call(program, description, driver);
   return fmt::format(kNumpy, fmt::join(names_of(inputs), ", "), description.reference,
-                     random_inputs(inputs, "random.standard_normal(({}))",
-                                   bf16 ? "astype(ml_dtypes.{})" : "astype(np.{})"),
-                     call, tolerance, numpy_functions(description, bf16, timed),
+                     random_inputs(inputs, kNumpyRandom), call, tolerance,
+                     numpy_functions(description, bf16, timed),
                      timed ? "stand-alone on a NeuronCore" : "in the SDK's simulator",
                      timed ? fmt::format(kNumpyTiming, call) : "",
                      timed ? "warm_up=5, iterations=20" : "",

@@ -14,6 +14,7 @@
 #include "trainium/tile/accesses.h"
 #include "trainium/tile/checker.h"
 #include "trainium/tile/counts.h"
+#include "trainium/tile/walk.h"
 
 namespace neuronmm::nki {
 
@@ -232,7 +233,9 @@ class Emitter {
       for_each_buffer(role, [this](BufferId id) {
         const Buffer& buffer = program_.buffer(id);
         kernel_.line(fmt::format("    {}: {} {}", name(id), e_.shape(id),
-                                 buffer.dtype == DType::kBF16 ? "bf16" : "fp32"));
+                                 buffer.dtype == DType::kI32    ? "i32"
+                                 : buffer.dtype == DType::kBF16 ? "bf16"
+                                                                : "fp32"));
       });
       kernel_.line();
     }
@@ -356,6 +359,22 @@ Status check_description(const Program& program, const Description& description)
   return {};
 }
 
+// The legacy dialect writes positions that depend on loops. Its documentation does not say how a
+// load takes a position from a register.
+Status check_indices(const Program& program) {
+  Status status;
+  tile::for_each_distinct(
+      program, [&](const tile::Instruction& instruction, std::span<const int64_t>, int64_t) {
+        const auto* load = std::get_if<tile::DmaCopy>(&instruction.operation);
+        if (!load || load->src.index.empty() || !status.ok()) return;
+        status = fail(
+            "{}: \"{}\" finds its place by a number in the data, which the dialect neuronxcc "
+            "does not take: pass --sdk 2.29 or a later one, and a --device other than trn1",
+            program.name, instruction.label);
+      });
+  return status;
+}
+
 }  // namespace
 
 // Loops that run once are removed first, because they would only add names.
@@ -367,6 +386,7 @@ Result<std::string> emit(const Program& program, const Description& description)
   if (description.cores > 1) {
     return fail("{}: rows are split over cores in the dialect nki alone", program.name);
   }
+  NMM_TRY(check_indices(folded));
   NMM_TRY(check_sums(folded));
   NMM_ASSIGN(const Program peeled, peel_ragged_loops(folded));
   return Emitter(peeled, description).module();

@@ -27,6 +27,10 @@ struct Dimension {  // A dimension of the problem, such as "M", 4096.
 struct Operand {  // A buffer in HBM and the dimensions that it lies along, such as "x", {"M", "K"}.
   std::string name;
   std::vector<std::string> dimensions;
+  // The dimension that a product with it is summed over, if it is a weight: "K".
+  std::string contraction = {};
+  // The number of values, such as "E", of an operand of int32; empty for every other one.
+  std::string values = {};
 };
 // A loop's step_name with its size and meaning, such as "BM", 8, "row tiles of 128 in a block of
 // X".

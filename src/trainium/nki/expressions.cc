@@ -133,6 +133,7 @@ std::string Expressions::extent(int64_t value, Label label) {
 // Returns "BK // P" if the division has no remainder, and "ceil_div(N, F)" if it has one.
 std::string Expressions::quotient(int64_t a, const std::string& a_text, int64_t b,
                                   const std::string& b_text) {
+  if (b == 1) return a_text;
   if (a % b == 0) return fmt::format("{} // {}", a_text, b_text);
   return fmt::format("{}({}, {})", use("ceil_div"), a_text, b_text);
 }
@@ -239,18 +240,48 @@ std::string Expressions::slice(const Access& access, size_t dimension) {
   return fmt::format("nl.ds({}, {})", affine(slice.start), elements);
 }
 
+// Returns the slices of the dimensions from `first` on in brackets, or "" if they cover all of
+// them.
+std::string Expressions::slices(const Access& access, size_t first) {
+  std::string slices;
+  bool whole = true;
+  for (size_t d = first; d < access.slices.size(); ++d) {
+    const std::string text = slice(access, d);
+    whole = whole && text == ":";
+    slices += (d == first ? "" : ", ") + text;
+  }
+  return whole ? "" : fmt::format("[{}]", slices);
+}
+
 std::string Expressions::access(const Access& access) {
   const bool legacy = description_.release.dialect == Dialect::kNeuronxcc;
   if (legacy && program_.buffer(access.buffer).row_tiles) return row_tiles(access);
-  std::string slices;
-  bool whole = true;
-  for (size_t d = 0; d < access.slices.size(); ++d) {
-    const std::string text = slice(access, d);
-    whole = whole && text == ":";
-    slices += (d == 0 ? "" : ", ") + text;
-  }
   const std::string& buffer = names_.buffers[static_cast<size_t>(access.buffer)];
-  return whole ? buffer : fmt::format("{}[{}]", buffer, slices);
+  if (access.index.empty()) return buffer + slices(access, 0);
+  const RegisterVariable* const found = find_register(this->access(access.index.front()));
+  NMM_CHECK(found != nullptr);
+  return fmt::format("{}.select(0, {}){}", buffer, found->name, slices(access, 1));
+}
+
+const Expressions::RegisterVariable* Expressions::find_register(const std::string& index) const {
+  const auto found = std::ranges::find(registers_, index, &RegisterVariable::index);
+  return found == registers_.end() ? nullptr : &*found;
+}
+
+// The register is named after its buffer: "experts_register". It is known until the end of the
+// iteration that loads it.
+std::string Expressions::load_register(const Access& index) {
+  const std::string element = access(index);
+  if (find_register(element) != nullptr) return "";
+  const std::string wanted = names_.buffers[static_cast<size_t>(index.buffer)] + "_register";
+  const auto taken = [this](const std::string& name) {
+    return names_.taken.contains(name) ||
+           std::ranges::find(registers_, name, &RegisterVariable::name) != registers_.end();
+  };
+  std::string name = wanted;
+  for (int number = 2; taken(name); ++number) name = wanted + std::to_string(number);
+  registers_.push_back({element, name});
+  return fmt::format("{} = nisa.register_alloc({})", name, element);
 }
 
 std::string Expressions::access_shape(const Access& access) {
@@ -295,10 +326,26 @@ std::string Expressions::view(tile::BufferId id) {
   const std::string& input = names_.buffers[static_cast<size_t>(buffer.view_of)];
   if (!buffer.row_tiles) return fmt::format("{}.reshape({})", input, shape(id));
   const std::vector<std::string> all = shape_sizes(id);
+  if (buffer.matrix_rows > 0) return matrix_row_tiles(id);
   const int64_t rows = buffer.shape[0] * buffer.shape[1];
   const bool whole = rows == program_.buffer(buffer.view_of).shape[0];
   return fmt::format("{}{}.reshape(({}, {}, {})).permute((1, 0, 2))", input,
                      whole ? "" : fmt::format("[0:{}, :]", rows), all[1], all[0], all[2]);
+}
+
+// Each matrix loses the rows that fill no tile. Its others are split into tiles, which are then
+// swapped with their rows.
+std::string Expressions::matrix_row_tiles(tile::BufferId id) {
+  const tile::Buffer& buffer = program_.buffer(id);
+  const std::vector<std::string> all = shape_sizes(id);
+  const int64_t rows = buffer.shape[1] * buffer.shape[2];
+  std::string text = names_.buffers[static_cast<size_t>(buffer.view_of)];
+  if (rows != buffer.matrix_rows) {
+    text +=
+        fmt::format(".reshape(({}, {}, {}))[:, 0:{}, :]", all[0], buffer.matrix_rows, all[3], rows);
+  }
+  return fmt::format("{}.reshape(({}, {}, {}, {})).permute((0, 2, 1, 3))", text, all[0], all[2],
+                     all[1], all[3]);
 }
 
 // The legacy dialect cannot permute dimensions. There, index grids number the rows of the tiles,
@@ -351,6 +398,7 @@ std::string Expressions::declare(const Size& size, const Loop& innermost) {
 std::vector<std::string> Expressions::enter(const Loop& loop) {
   enclosing_.push_back(&loop);
   sizes_before_.push_back(sizes_.size());
+  registers_before_.push_back(registers_.size());
   std::vector<std::string> assignments;
   const auto declare_if_new = [&](const Size& size) {
     if (!size.limit || size.origin.terms.empty() || size.origin.terms.back().first != loop.id)
@@ -372,6 +420,8 @@ std::vector<std::string> Expressions::enter(const Loop& loop) {
 void Expressions::leave() {
   sizes_.resize(sizes_before_.back());
   sizes_before_.pop_back();
+  registers_.resize(registers_before_.back());
+  registers_before_.pop_back();
   enclosing_.pop_back();
 }
 

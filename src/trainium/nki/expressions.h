@@ -35,6 +35,9 @@ class Expressions {
 
   // The trip count of a loop that is about to be entered.
   std::string trips(const tile::Loop& loop);
+  // Returns the statement that loads the index of a load into a register, or "" if a register that
+  // is in scope holds it. Must be called before access() writes an access with this index.
+  std::string load_register(const tile::Access& index);
   std::string access(const tile::Access& access);  // For example "x[nl.ds(m * BM, BM), 0:k_size]".
   std::string shape(tile::BufferId buffer);        // For example "(P, BK // P, BM)".
   std::string view(tile::BufferId buffer);         // For example "x.reshape((P, K // P, N))".
@@ -50,6 +53,11 @@ class Expressions {
     std::string name;
   };
 
+  struct RegisterVariable {
+    std::string index;  // The element that it holds, as text.
+    std::string name;
+  };
+
   const tile::Loop& loop(tile::LoopId id) const { return *loops_[static_cast<size_t>(id)]; }
   const std::string& name(tile::LoopId id) const { return names_.loops[static_cast<size_t>(id)]; }
   std::string use(std::string_view name);
@@ -62,8 +70,11 @@ class Expressions {
   std::string size(const tile::Size& size, Label label);
   std::string remaining_size(const tile::Size& size);
   std::string slice(const tile::Access& access, size_t dimension);
+  std::string slices(const tile::Access& access, size_t first);
+  const RegisterVariable* find_register(const std::string& index) const;
   std::vector<std::string> shape_sizes(tile::BufferId buffer);
   std::string row_tiles(const tile::Access& access);
+  std::string matrix_row_tiles(tile::BufferId buffer);
   std::string declare(const tile::Size& size, const tile::Loop& innermost);
 
   const tile::Program& program_;
@@ -76,6 +87,8 @@ class Expressions {
   std::vector<const tile::Loop*> enclosing_;  // The loops around the current position.
   std::vector<SizeVariable> sizes_;           // The size variables in scope.
   std::vector<size_t> sizes_before_;  // The number of size variables before each loop around.
+  std::vector<RegisterVariable> registers_;  // The registers in scope.
+  std::vector<size_t> registers_before_;     // Their number before each loop around.
   std::set<std::string> used_;
 };
 

@@ -54,6 +54,7 @@ class SingleTripFolder {
 
   // A size whose limit depends on no loop is a constant.
   void drop(tile::Access& access) const {
+    for (tile::Access& index : access.index) drop(index);
     for (tile::Slice& slice : access.slices) {
       drop(slice.start);
       drop(slice.size.origin);
@@ -68,6 +69,7 @@ class SingleTripFolder {
     drop(op.dst);
     if constexpr (requires { op.src; }) drop(op.src);
     if constexpr (requires { op.a; }) drop(op.a), drop(op.b);
+    if constexpr (requires { op.scale; }) drop(op.scale), drop(op.addend);
     // A sum over a loop that runs once begins anew at every matmul, with or without the loop.
     if constexpr (requires { op.stationary; }) {
       drop(op.stationary);

@@ -24,6 +24,10 @@ void for_each_access(tile::Operation& operation, const Visit& visit) {
         visit(op.dst);
         if constexpr (requires { op.src; }) visit(op.src);
         if constexpr (requires { op.a; }) visit(op.a), visit(op.b);
+        if constexpr (requires { op.scale; }) visit(op.scale), visit(op.addend);
+        if constexpr (requires { op.src; }) {
+          for (tile::Access& index : op.src.index) visit(index);
+        }
         if constexpr (requires { op.stationary; }) visit(op.stationary), visit(op.moving);
       },
       operation);

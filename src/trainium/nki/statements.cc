@@ -75,6 +75,14 @@ struct NkiArguments {
     call.push_back(fmt::format("op={}", nl_function(op.op)));
     return call;
   }
+  std::vector<std::string> operator()(const tile::ScaleAdd& op) const {
+    auto call = operand_arguments({{"dst", &op.dst}, {"data", &op.src}});
+    call.push_back("op0=nl.multiply");
+    call.push_back("operand0=" + e.access(op.scale));
+    call.push_back("op1=nl.add");
+    call.push_back("operand1=" + e.access(op.addend));
+    return call;
+  }
   // nki.isa.activation takes its function directly after dst.
   std::vector<std::string> operator()(const tile::Activate& op) const {
     auto call = operand_arguments({{"dst", &op.dst}, {"data", &op.src}});
@@ -135,6 +143,11 @@ struct NeuronxccCall {
             {"data1=" + e.access(op.a), "data2=" + e.access(op.b),
              fmt::format("op={}", nl_function(op.op)), dtype(op.dst)}};
   }
+  Call operator()(const tile::ScaleAdd& op) const {
+    return {assignment(op.dst) + "nisa.scalar_tensor_tensor",
+            {"data=" + e.access(op.src), "op0=nl.multiply", "operand0=" + e.access(op.scale),
+             "op1=nl.add", "operand1=" + e.access(op.addend), dtype(op.dst)}};
+  }
   Call operator()(const tile::Activate& op) const {
     return {assignment(op.dst) + "nisa.activation",
             {fmt::format("op={}", nl_function(op.function)), "data=" + e.access(op.src),
@@ -161,17 +174,29 @@ struct NeuronxccCall {
 }  // namespace
 
 std::string_view nl_dtype(DType dtype) {
+  if (dtype == DType::kI32) return "nl.int32";
   return dtype == DType::kBF16 ? "nl.bfloat16" : "nl.float32";
 }
 
 void Statements::write(const tile::Operation& operation, PythonText& text) {
   if (dialect_ == Dialect::kNki) {
+    load_registers(operation, text);
     text.call(fmt::format("nisa.{}", tile::operation_name(operation)),
               std::visit(NkiArguments{e_}, operation));
     return;
   }
   const Call call = std::visit(NeuronxccCall{program_, e_}, operation);
   text.call(call.function, call.arguments);
+}
+
+// An index that no statement before has loaded in this iteration gets a register.
+void Statements::load_registers(const tile::Operation& operation, PythonText& text) {
+  const auto* load = std::get_if<tile::DmaCopy>(&operation);
+  if (!load) return;
+  for (const tile::Access& index : load->src.index) {
+    const std::string assignment = e_.load_register(index);
+    if (!assignment.empty()) text.line(assignment);
+  }
 }
 
 // The legacy dialect states which dimension is the partition. It begins its sums with zeros, which

@@ -25,6 +25,8 @@ class Statements {
   std::string allocation(tile::BufferId id, bool holds_sums);
 
  private:
+  void load_registers(const tile::Operation& operation, PythonText& text);
+
   const tile::Program& program_;
   Expressions& e_;
   Dialect dialect_;

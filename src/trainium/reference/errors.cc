@@ -44,7 +44,14 @@ DType stored_dtype(const Formula& operation, const Instance& instance) {
 // Returns how many terms a sum has, which is the number of rows of the weight.
 int64_t contraction_of(const Formula& product, const Instance& instance) {
   const kernels::OperandDescription& weight = operand_of(*instance.kernel, product.operand);
-  return dimension_of(instance.shape, weight.layout.rows);
+  return dimension_of(instance.shape, kernels::contraction_of(weight.layout.rows));
+}
+
+// A sum over experts rounds each product and each sum to fp32, and its result once more.
+OperationError error_of_experts(const Instance& instance, double stored) {
+  const auto experts = static_cast<double>(instance.shape.D);
+  return {.bound = kSecondOrder * ((experts + 1) * kUnitFp32 + stored),
+          .variance = variance(stored)};
 }
 
 // Without a block the whole contraction stays in PSUM and is rounded once.
@@ -109,6 +116,8 @@ OperationError error_of(const Formula& operation, const Instance& instance) {
               .variance = variance(stored)};
     case Operation::kTimes:
       return {.bound = kSecondOrder * stored, .variance = variance(stored)};
+    case Operation::kExperts:
+      return error_of_experts(instance, stored);
   }
   return {};
 }
@@ -121,14 +130,17 @@ double expected_error(const Instance& instance) {
 // do on average, and is far below the error of a wrong kernel.
 double tolerance(const Instance& instance) { return 5 * expected_error(instance); }
 
+// In a mixture, a row is multiplied with the weights of its active experts.
 double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape) {
+  const double rows =
+      static_cast<double>(shape.M) * (kernel.experts ? static_cast<double>(shape.A) : 1.0);
   std::set<std::string> weights;
   collect_weights(kernel.formula, weights);
   double flops = 0;
   for (const std::string& name : weights) {
     const kernels::MatrixLayout weight = operand_of(kernel, name).layout;
-    flops += 2 * static_cast<double>(shape.M) *
-             static_cast<double>(dimension_of(shape, weight.rows)) *
+    flops += 2 * rows *
+             static_cast<double>(dimension_of(shape, kernels::contraction_of(weight.rows))) *
              static_cast<double>(dimension_of(shape, weight.columns));
   }
   return flops;

@@ -14,7 +14,8 @@ namespace {
 class Writer {
  public:
   // `transposed` names the operands that have tokens as columns.
-  explicit Writer(std::set<std::string> transposed) : transposed_(std::move(transposed)) {}
+  Writer(const kernels::Kernel& kernel, std::set<std::string> transposed)
+      : kernel_(kernel), transposed_(std::move(transposed)) {}
 
   // The first place that needs a shared part names it: "(t := x @ d)".
   std::string text(const Formula& formula) {
@@ -31,8 +32,12 @@ class Writer {
         return formula.operand + (transposed_.contains(formula.operand) ? ".T" : "");
       case Operation::kProduct: {
         const std::string start = formula.inputs.size() > 1 ? text(formula.inputs[1]) + " + " : "";
-        return fmt::format("{}{} @ {}", start, left_factor(formula.inputs[0]), formula.operand);
+        return fmt::format("{}{} @ {}", start, left_factor(formula.inputs[0]),
+                           weight(formula.operand));
       }
+      case Operation::kExperts:
+        return fmt::format("sum(s[:, None] * {} for s, e in zip({}.T, map(int, {}[0])))",
+                           factor(formula.inputs[0]), formula.operand, formula.experts);
       case Operation::kAppended:
         functions_.insert("concatenate");
         return fmt::format("concatenate((z := {}, z @ {}), 1)", text(formula.inputs[0]),
@@ -53,6 +58,13 @@ class Writer {
     return "";
   }
 
+  // A weight that holds the matrices of all experts is that of the expert e.
+  std::string weight(const std::string& name) const {
+    const auto* const experts = kernels::find_expert_rows(operand_of(kernel_, name).layout.rows);
+    if (experts == nullptr) return name;
+    return fmt::format("{0}[e * {1}:e * {1} + {1}]", name, experts->rows);
+  }
+
   std::string in_brackets(const Formula& formula) { return fmt::format("({})", text(formula)); }
   // Python reads a @ b @ c as (a @ b) @ c, so only the forms a * b and a + b need brackets here.
   std::string left_factor(const Formula& formula) {
@@ -67,6 +79,7 @@ class Writer {
     return compound && formula.name.empty() ? in_brackets(formula) : text(formula);
   }
 
+  const kernels::Kernel& kernel_;
   std::set<std::string> transposed_, functions_, names_;
 };
 
@@ -79,14 +92,14 @@ Python python(const kernels::Kernel& kernel, const kernels::KernelOptions& optio
   for (const kernels::OperandDescription& operand : kernel.operands) {
     if (layout_of(kernel, operand, options).transposed()) transposed.emplace(operand.name);
   }
-  Writer writer(transposed);
+  Writer writer(kernel, transposed);
   const std::string text = writer.text(kernel.formula);
   const bool transpose_all = transposed.contains(std::string(output_of(kernel).name));
   return {transpose_all ? fmt::format("({}).T", text) : text, writer.functions()};
 }
 
 Python python_by_rows(const kernels::Kernel& kernel) {
-  Writer writer({});
+  Writer writer(kernel, {});
   const std::string text = writer.text(kernel.formula);
   return {text, writer.functions()};
 }

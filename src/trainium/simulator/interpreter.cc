@@ -169,10 +169,28 @@ class Interpreter {
     return fail("\"{}\": {} {} ({})", instruction_->label, buffer(access).name, what, operands);
   }
 
+  // Adds the number that the index of an access holds to the start of the region.
+  Status move_by_index(const Access& access, tile::Region& region) {
+    const Access& index = access.index.front();
+    Strided element;
+    NMM_TRY(read(index, element));
+    const float number = *element.data;
+    const int64_t size = buffer(access).shape[0];
+    // A NaN is no place either.
+    if (number >= 0 && number < static_cast<float>(size)) {
+      region.start[0] += static_cast<int64_t>(number);
+      return {};
+    }
+    return at_fault(Fault::Kind::kOutOfBounds, access,
+                    fmt::format("has {} matrices, and {} names number {}, which is out of bounds",
+                                size, buffer(index).name, number));
+  }
+
   // Finds the elements that an access covers at these loop values. The bounds are checked first, so
   // every pointer into the view lies inside its buffer.
   Status view_of(const Access& access, Strided& view) {
-    const tile::Region region = tile::evaluate(access, loop_values_);
+    tile::Region region = tile::evaluate(access, loop_values_);
+    if (!access.index.empty()) NMM_TRY(move_by_index(access, region));
     const Buffer& b = buffer(access);
     for (size_t d = 0; d < region.dimensions; ++d) {
       const int64_t end = region.start[d] + region.size[d];
@@ -294,6 +312,28 @@ class Interpreter {
       return map(op.dst, sources, [](float a, float b) { return a + b; });
     }
     return map(op.dst, sources, [](float a, float b) { return a * b; });
+  }
+
+  Status execute(const tile::ScaleAdd& op) {
+    Strided dst, src, scale, addend;
+    NMM_TRY(read(op.src, src));
+    NMM_TRY(read(op.scale, scale));
+    NMM_TRY(read(op.addend, addend));
+    NMM_TRY(write(op.dst, dst));
+    if (!src.same_shape(dst) || !addend.same_shape(dst) || dst.dimensions != 2 ||
+        scale.elements() != dst.rows()) {
+      return at_fault(Fault::Kind::kShapes, op.src, "has another shape than dst, scale or addend");
+    }
+    const DType dtype = buffer(op.dst).dtype;
+    for (int64_t i = 0; i < dst.rows(); ++i) {
+      const float factor = scale.data[i * scale.stride[0]];
+      for (int64_t j = 0; j < dst.size[1]; ++j) {
+        const float product = src.data[i * src.stride[0] + j * src.stride[1]] * factor;
+        const float sum = product + addend.data[i * addend.stride[0] + j * addend.stride[1]];
+        dst.data[i * dst.stride[0] + j * dst.stride[1]] = round_to(dtype, sum);
+      }
+    }
+    return {};
   }
 
   Status execute(const tile::Activate& op) {

@@ -88,7 +88,7 @@ class Operand {
   std::vector<Axis> axes_;
 };
 
-// Calls visit(access, writes) for every access of an operation.
+// Calls visit(access, writes) for every access of an operation, except the index of a load.
 template <typename Visit>
 void for_each_access(const tile::Operation& operation, const Visit& visit) {
   std::visit(
@@ -103,6 +103,10 @@ void for_each_access(const tile::Operation& operation, const Visit& visit) {
           visit(op.b, false);
         } else if constexpr (!std::is_same_v<T, tile::Memset>) {
           visit(op.src, false);
+        }
+        if constexpr (std::is_same_v<T, tile::ScaleAdd>) {
+          visit(op.addend, false);
+          visit(op.scale, false);
         }
       },
       operation);

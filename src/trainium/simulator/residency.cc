@@ -140,8 +140,10 @@ bool holds_sums(const Program& program, BufferId buffer) {
   bool sums = false;
   for_each_instruction(program.body, [&](const Instruction& instruction) {
     const auto* op = std::get_if<tile::TensorTensor>(&instruction.operation);
+    const auto* scaled = std::get_if<tile::ScaleAdd>(&instruction.operation);
     sums = sums ||
-           (op && op->dst.buffer == buffer && (op->a.buffer == buffer || op->b.buffer == buffer));
+           (op && op->dst.buffer == buffer && (op->a.buffer == buffer || op->b.buffer == buffer)) ||
+           (scaled && scaled->dst.buffer == buffer && scaled->addend.buffer == buffer);
   });
   return sums;
 }

@@ -18,8 +18,9 @@ using tile::Memory;
 // cost there. There is one overload per alternative of tile::Operation, for std::visit.
 class Preparer {
  public:
-  Preparer(const tile::Program& program, const DeviceSpec& device, Prepared& out)
-      : program_(program), device_(device), out_(out) {}
+  Preparer(const tile::Program& program, const std::vector<BufferGrid>& grids,
+           const DeviceSpec& device, Prepared& out)
+      : program_(program), grids_(grids), device_(device), out_(out) {}
 
   // A DMA has one or both of its sides in HBM. The on-chip side decides which DMA engines take
   // part. The HBM side decides how long the contiguous chunks are.
@@ -32,6 +33,9 @@ class Preparer {
     out_.on_chip = memory(op.dst) == Memory::kHbm ? &op.src : &op.dst;
     out_.in_hbm = out_.loads ? &op.src : &op.dst;
     out_.hbm_element_bytes = dtype_size_bytes(program_.buffer(out_.in_hbm->buffer).dtype);
+    for (const tile::Access& index : op.src.index) {
+      out_.index.emplace_back(program_, index, grids_[static_cast<size_t>(index.buffer)]);
+    }
   }
   void operator()(const tile::NcMatmul& op) const {
     out_.kind = Kind::kMatmul;
@@ -63,6 +67,13 @@ class Preparer {
     out_.vector =
         binary_cost(device_, operand_kind(op.dst), operand_kind(op.a), operand_kind(op.b));
   }
+  // Runs on Vector, as binary operations do. The factor per partition takes no time of its own.
+  void operator()(const tile::ScaleAdd& op) const {
+    out_.kind = Kind::kBinary;
+    out_.on_vector = true;
+    out_.vector =
+        binary_cost(device_, operand_kind(op.dst), operand_kind(op.src), operand_kind(op.addend));
+  }
   // Only Scalar has the function tables.
   void operator()(const tile::Activate& op) const {
     out_.kind = Kind::kActivate;
@@ -87,6 +98,7 @@ class Preparer {
   }
 
   const tile::Program& program_;
+  const std::vector<BufferGrid>& grids_;
   const DeviceSpec& device_;
   Prepared& out_;
 };
@@ -105,7 +117,7 @@ Prepared prepare(const tile::Program& program, const tile::Instruction& instruct
     out.touches_psum = out.touches_psum || buffer.memory == Memory::kPsum;
     if (writes) out.target = &buffer.name;
   });
-  std::visit(Preparer(program, device, out), instruction.operation);
+  std::visit(Preparer(program, grids, device, out), instruction.operation);
   return out;
 }
 
@@ -165,6 +177,7 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
   // for short chunks would count them twice.
   transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;
   transfer.described = p.transposes;
+  transfer.software = !p.index.empty();
   const tile::Buffer& target = program.buffer(p.on_chip->buffer);
   if (p.loads && p.spans_partitions && chip.elements() == elements(target.shape)) {
     transfer.content = content_of(p.in_hbm->buffer, hbm);

@@ -27,6 +27,8 @@ struct Prepared : Job {
   const tile::Access* in_hbm = nullptr;
   int64_t hbm_element_bytes = 0;
   bool transposes = false;
+  // The index of a load whose place the data tells, as one element; empty for every other one.
+  std::vector<Operand> index;
 };
 
 Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,

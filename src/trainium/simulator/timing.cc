@@ -88,6 +88,11 @@ class TileSource {
   double inputs_ready() {
     double ready = 0;
     for (size_t i = 1; i < p_->operands.size(); ++i) ready = std::max(ready, readable(i));
+    // A sequencer loads the index before it triggers the transfer. Assumed: the load of a register
+    // itself takes no time, as in traces (trainium/trace/pricing.cc).
+    for (const Operand& index : p_->index) {
+      ready = std::max(ready, state(index.buffer()).readable(index.eval(values_).cells));
+    }
     return ready;
   }
   double stationary_ready() { return readable(1); }
@@ -121,7 +126,7 @@ class TileSource {
 
  private:
   using Extent = Operand::Extent;
-  static constexpr size_t kMaxOperands = 3;
+  static constexpr size_t kMaxOperands = 4;
 
   struct StagedBuffer {
     bool streams;

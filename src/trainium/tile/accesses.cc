@@ -6,7 +6,11 @@ namespace {
 // Lists the operands with the destination first. Messages and printed programs show these names,
 // which are NKI's.
 struct Operands {
-  std::vector<Operand> operator()(const DmaCopy& op) const { return dst_and_src(op.dst, op.src); }
+  std::vector<Operand> operator()(const DmaCopy& op) const {
+    std::vector<Operand> all = dst_and_src(op.dst, op.src);
+    for (const Access& index : op.src.index) all.push_back({&index, false, "index"});
+    return all;
+  }
   std::vector<Operand> operator()(const NcMatmul& op) const {
     return {{&op.dst, true, "dst"},
             {&op.stationary, false, "stationary"},
@@ -20,6 +24,12 @@ struct Operands {
   }
   std::vector<Operand> operator()(const TensorTensor& op) const {
     return {{&op.dst, true, "dst"}, {&op.a, false, "a"}, {&op.b, false, "b"}};
+  }
+  std::vector<Operand> operator()(const ScaleAdd& op) const {
+    return {{&op.dst, true, "dst"},
+            {&op.src, false, "src"},
+            {&op.scale, false, "scale"},
+            {&op.addend, false, "addend"}};
   }
   std::vector<Operand> operator()(const Activate& op) const { return dst_and_src(op.dst, op.src); }
   std::vector<Operand> operator()(const Memset& op) const { return {{&op.dst, true, "dst"}}; }
@@ -39,6 +49,7 @@ struct OperationName {
   std::string_view operator()(const NcTranspose&) const { return "nc_transpose"; }
   std::string_view operator()(const TensorCopy&) const { return "tensor_copy"; }
   std::string_view operator()(const TensorTensor&) const { return "tensor_tensor"; }
+  std::string_view operator()(const ScaleAdd&) const { return "scalar_tensor_tensor"; }
   std::string_view operator()(const Activate&) const { return "activation"; }
   std::string_view operator()(const Memset&) const { return "memset"; }
 };

@@ -19,7 +19,8 @@ struct Operand {
 };
 
 // Returns the operands with the destination first. An accumulating matmul also reads its
-// destination, which is in the list only once, as written.
+// destination, which is in the list only once, as written. The index of a load is its last operand,
+// with the role "index".
 std::vector<Operand> operands_of(const Operation& operation);
 
 std::string_view operation_name(const Operation& operation);  // NKI's name: "nc_matmul".

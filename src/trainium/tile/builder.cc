@@ -42,6 +42,11 @@ Slice upto(const Tile& tile) { return {0, tile.size}; }
 Slice all(int64_t size) { return {0, {.max = size}}; }
 Slice one(const Affine& element) { return {element, {}, true}; }
 Access at(BufferId buffer, std::initializer_list<Slice> slices) { return {buffer, slices}; }
+Access at_index(BufferId buffer, const Access& index, std::initializer_list<Slice> slices) {
+  Access access{.buffer = buffer, .slices = {one(0)}, .index = {index}};
+  access.slices.insert(access.slices.end(), slices);
+  return access;
+}
 
 Builder::Builder(std::string_view program_name) : body_(&program_.body) {
   program_.name = program_name;
@@ -73,6 +78,22 @@ BufferId Builder::row_tiles(std::string_view name, BufferId input) {
   const Shape& whole = program_.buffer(input).shape;
   const BufferId id = view(name, input, {kRows, whole[0] / kRows, whole[1]});
   program_.buffers.back().row_tiles = true;
+  return id;
+}
+
+BufferId Builder::matrices(std::string_view name, BufferId input, int64_t rows) {
+  const Shape& whole = program_.buffer(input).shape;
+  NMM_CHECK(whole[0] % rows == 0);
+  return view(name, input, {whole[0] / rows, rows, whole[1]});
+}
+
+BufferId Builder::matrix_row_tiles(std::string_view name, BufferId input, int64_t rows) {
+  constexpr int64_t kRows = 128;
+  const Shape& whole = program_.buffer(input).shape;
+  NMM_CHECK(whole[0] % rows == 0);
+  const BufferId id = view(name, input, {whole[0] / rows, kRows, rows / kRows, whole[1]});
+  program_.buffers.back().row_tiles = true;
+  program_.buffers.back().matrix_rows = rows;
   return id;
 }
 
@@ -183,6 +204,11 @@ void Builder::add(Access dst, Access a, Access b) {
 void Builder::multiply(Access dst, Access a, Access b) {
   std::string label = fmt::format("multiply {} by {}", name(a), name(b));
   emit(TensorTensor{std::move(dst), std::move(a), std::move(b), BinaryOp::kMultiply},
+       std::move(label));
+}
+void Builder::scale_add(Access dst, Access src, Access scale, Access addend) {
+  std::string label = fmt::format("add {} times {} to {}", name(src), name(scale), name(dst));
+  emit(ScaleAdd{std::move(dst), std::move(src), std::move(scale), std::move(addend)},
        std::move(label));
 }
 void Builder::silu(Access dst, Access src) {

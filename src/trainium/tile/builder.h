@@ -64,6 +64,9 @@ Slice upto(const Tile& tile);      // The slice [0, size of the tile).
 Slice all(int64_t size);           // The slice [0, size).
 Slice one(const Affine& element);  // A single element; the dimension is dropped.
 Access at(BufferId buffer, std::initializer_list<Slice> slices);
+// Returns the access to a part of one of several matrices, which the int32 at `index` numbers.
+// `slices` are those of the matrix.
+Access at_index(BufferId buffer, const Access& index, std::initializer_list<Slice> slices);
 
 // Collects buffers, loops and instructions in the order of the calls, and hands the finished
 // program over once.
@@ -80,6 +83,12 @@ class Builder {
   // Declares a view of the whole tiles of 128 rows of an input [rows, columns], as [128, tiles,
   // columns].
   BufferId row_tiles(std::string_view name, BufferId input);
+
+  // Declare views of an input that holds matrices [rows, columns], one below the other: one view
+  // [matrices, rows, columns], and one of their whole tiles of 128 rows, [matrices, 128, tiles,
+  // columns]. An access() with an index picks the matrix.
+  BufferId matrices(std::string_view name, BufferId input, int64_t rows);
+  BufferId matrix_row_tiles(std::string_view name, BufferId input, int64_t rows);
 
   // Declares an on-chip buffer and allocates it here. The program makes a fresh instance each time
   // it reaches this point.
@@ -124,6 +133,7 @@ class Builder {
   void copy(Access dst, Access src);
   void add(Access dst, Access a, Access b);
   void multiply(Access dst, Access a, Access b);
+  void scale_add(Access dst, Access src, Access scale, Access addend);
   void silu(Access dst, Access src);
   void zero(Access dst);
 

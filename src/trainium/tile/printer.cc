@@ -66,6 +66,7 @@ class Printer {
     for (size_t d = 0; d < access.slices.size(); ++d) {
       const Slice& slice = access.slices[d];
       if (d > 0) text += ", ";
+      if (d == 0 && !access.index.empty()) text += this->access(access.index.front()) + " + ";
       text += affine(slice.start);
       if (!slice.index) text += " : " + size(slice.size);
     }
@@ -116,6 +117,7 @@ class Printer {
   std::string instruction(const Instruction& instruction) const {
     std::string text;
     for (const Operand& operand : operands_of(instruction.operation)) {
+      if (operand.role == "index") continue;  // It is in the text of the access that it belongs to.
       text +=
           (text.empty() ? "" : ", ") + fmt::format("{}={}", operand.role, access(*operand.access));
     }

@@ -59,13 +59,18 @@ int64_t Buffer::free_bytes() const {
   return bytes;
 }
 
-// The strides are row-major, except for row tiles: their first dimension runs over the rows of the
-// input, and their second over tiles of these rows.
+// The strides are row-major, except for row tiles: the dimension of P runs over the rows of the
+// input, and the one after it over tiles of these rows.
 std::array<int64_t, kMaxDimensions> Buffer::strides() const {
   std::array<int64_t, kMaxDimensions> all{};
   int64_t stride = 1;
   for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) all[d] = stride;
-  if (row_tiles) all[0] = shape[2], all[1] = shape[0] * shape[2];
+  if (!row_tiles) return all;
+  const size_t rows = shape.size() - 3;  // The dimension of P.
+  const int64_t columns = shape.back();
+  all[rows] = columns;
+  all[rows + 1] = shape[rows] * columns;
+  if (rows > 0) all[0] = matrix_rows * columns;
   return all;
 }
 

@@ -70,6 +70,10 @@ struct Slice {
 struct Access {
   BufferId buffer = -1;
   std::vector<Slice> slices;
+  // The place along the first dimension if only the data can tell it: an access to one int32 in
+  // SBUF, which the program reads when it gets here. The number is added to the start of the first
+  // slice, which must be a single element. Otherwise it is empty. Only a load from HBM may have it.
+  std::vector<Access> index = {};
 };
 
 // The memories of a device. HBM buffers have a role; on-chip buffers have the role kNone.
@@ -80,7 +84,7 @@ enum class HbmRole { kNone, kInput, kOutput, kScratch };
 struct Buffer {
   std::string name;
   Memory memory = Memory::kSbuf;
-  DType dtype = DType::kBF16;  // The element type: kBF16 or kF32.
+  DType dtype = DType::kBF16;  // The element type: kBF16 or kF32, or kI32 for numbers of places.
   Shape shape;                 // On chip the shape is [partitions, free...].
   HbmRole role = HbmRole::kNone;
   // The number of instances of an on-chip buffer that rotate. The Allocate node makes a new
@@ -94,8 +98,11 @@ struct Buffer {
   BufferId view_of = -1;
   // True for a view [P, tiles, N] that is ordered tile after tile of P rows, instead of row-major.
   // Element [p, j, n] of the view is element [j · P + p, n] of the input, so one transfer can move
-  // many tiles. Rows beyond the last whole tile are not in the view.
+  // many tiles. Rows beyond the last whole tile are not in the view. A view [E, P, tiles, N] shows
+  // an input of E matrices, one below the other, each of them in this order.
   bool row_tiles = false;
+  // The rows of each of the E matrices of such a view, which fill a part of a tile at the end.
+  int64_t matrix_rows = 0;
 
   bool is_view() const { return view_of >= 0; }
   int64_t free_bytes() const;  // Returns the bytes per partition of one instance.
@@ -136,6 +143,11 @@ struct TensorTensor {  // Combines two tiles element by element: dst = a op b.
   Access dst, a, b;
   BinaryOp op = BinaryOp::kAdd;
 };
+// Adds a tile with a factor per partition on the Vector engine: dst = src · scale + addend. `scale`
+// holds one fp32 element per partition.
+struct ScaleAdd {
+  Access dst, src, scale, addend;
+};
 struct Activate {  // Applies a function to each element on the Scalar engine: dst = function(src).
   Access dst, src;
   Activation function = Activation::kCopy;
@@ -146,8 +158,8 @@ struct Memset {
   float value = 0.0f;
 };
 
-using Operation =
-    std::variant<DmaCopy, NcMatmul, NcTranspose, TensorCopy, TensorTensor, Activate, Memset>;
+using Operation = std::variant<DmaCopy, NcMatmul, NcTranspose, TensorCopy, TensorTensor, Activate,
+                               Memset, ScaleAdd>;
 
 // Makes a new instance of an on-chip buffer.
 struct Allocate {

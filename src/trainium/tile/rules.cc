@@ -24,6 +24,7 @@ class OperandRules {
     for (const Access* access : {&op.dst, &op.src}) {
       if (memory(*access) == Memory::kPsum) report_(access->buffer, "DMA does not reach PSUM");
     }
+    for (const Access& index : op.src.index) run_time_index(op, index);
     if (program_.buffer(op.dst.buffer).is_view()) {
       report_(op.dst.buffer, "a view of an input is only read");
     }
@@ -71,6 +72,14 @@ class OperandRules {
       report_(op.b.buffer, "tensor_tensor takes at most one input from PSUM");
     }
   }
+  // The factor is read once per partition, in fp32 (nki.isa.scalar_tensor_tensor).
+  void operator()(const ScaleAdd& op) const {
+    for (const Access* access : {&op.dst, &op.src, &op.scale, &op.addend}) on_chip(*access);
+    if (memory(op.src) == Memory::kPsum && memory(op.addend) == Memory::kPsum) {
+      report_(op.addend.buffer, "scalar_tensor_tensor takes at most one input from PSUM");
+    }
+    if (dtype(op.scale) != DType::kF32) report_(op.scale.buffer, "a factor per partition is fp32");
+  }
   void operator()(const Activate& op) const {
     on_chip(op.dst);
     on_chip(op.src);
@@ -82,6 +91,16 @@ class OperandRules {
   DType dtype(const Access& access) const { return program_.buffer(access.buffer).dtype; }
   void expect(const Access& access, Memory expected, const char* rule) const {
     if (memory(access) != expected) report_(access.buffer, rule);
+  }
+  // A sequencer reads the index from SBUF into a register and adds it to the address of the
+  // transfer (nki.isa.register_load, NkiTensor.select).
+  void run_time_index(const DmaCopy& op, const Access& index) const {
+    if (memory(op.src) != Memory::kHbm || op.transpose) {
+      report_(op.src.buffer, "only a plain load from HBM takes its place from an index");
+    }
+    if (memory(index) != Memory::kSbuf || dtype(index) != DType::kI32) {
+      report_(index.buffer, "an index is an int32 in SBUF");
+    }
   }
   void tensor_result(const Access& dst) const {
     expect(dst, Memory::kPsum, "the Tensor engine writes PSUM only");
@@ -155,6 +174,7 @@ class ExtentRules {
       std::reverse(src.begin(), src.end());
     }
     if (dst != src) report_mismatch(op.dst, dst, src);
+    for (const Access& index : op.src.index) one_element_per_partition(index, 1);
   }
   // The shape of dst is [columns of stationary, columns of moving]. The contraction runs along the
   // partitions of both operands, which are at most 128.
@@ -189,6 +209,11 @@ class ExtentRules {
     same(op.dst, op.a);
     same(op.dst, op.b);
   }
+  void operator()(const ScaleAdd& op) const {
+    same(op.dst, op.src);
+    same(op.dst, op.addend);
+    one_element_per_partition(op.scale, evaluate(op.dst, values_).partitions());
+  }
   void operator()(const Activate& op) const { same(op.dst, op.src); }
   void operator()(const Memset&) const {}
 
@@ -204,6 +229,12 @@ class ExtentRules {
   void same(const Access& dst, const Access& src) const {
     const std::vector<int64_t> found = extents(dst), expected = extents(src);
     if (found != expected) report_mismatch(dst, found, expected);
+  }
+  void one_element_per_partition(const Access& access, int64_t partitions) const {
+    const Region region = evaluate(access, values_);
+    if (region.partitions() == partitions && region.free_elements() == 1) return;
+    report_(access.buffer, fmt::format("{} x {}, expected {} x 1", region.partitions(),
+                                       region.free_elements(), partitions));
   }
   void at_most(const Access& access, const char* what, int64_t found, int64_t most) const {
     if (found > most) {

@@ -15,8 +15,8 @@
 namespace neuronmm::tile {
 namespace {
 
-// A buffer holds a rectangle of bf16 or fp32 elements, because no instruction handles anything
-// else.
+// A buffer holds a rectangle of bf16 or fp32 elements, or of int32 numbers that loads are indexed
+// by, because no instruction handles anything else.
 Status check_buffer(const Buffer& buffer) {
   const bool on_chip = buffer.memory != Memory::kHbm;
   if (buffer.shape.empty() || buffer.shape.size() > kMaxDimensions) {
@@ -29,8 +29,9 @@ Status check_buffer(const Buffer& buffer) {
                   shape_string(buffer.shape));
     }
   }
-  if (buffer.dtype != DType::kBF16 && buffer.dtype != DType::kF32) {
-    return fail("buffer {}: expected BF16 or F32, found {}", buffer.name, dtype_name(buffer.dtype));
+  if (buffer.dtype != DType::kBF16 && buffer.dtype != DType::kF32 && buffer.dtype != DType::kI32) {
+    return fail("buffer {}: expected BF16, F32 or I32, found {}", buffer.name,
+                dtype_name(buffer.dtype));
   }
   if (on_chip && buffer.copies < 1) {
     return fail("buffer {}: expected at least one copy, found {}", buffer.name, buffer.copies);
@@ -44,9 +45,14 @@ int64_t elements_of(const Buffer& buffer) {
   return elements;
 }
 
-// Returns true if `input` is a matrix and the view has as many row tiles as `input` has whole
-// tiles.
+// Returns true if `input` is a matrix and the view has as many row tiles as `input`, or each of its
+// matrices, has whole tiles.
 bool has_row_tiles(const Buffer& input, const Buffer& view) {
+  if (view.shape.size() == 4) {
+    const int64_t rows = view.matrix_rows;
+    return input.shape.size() == 2 && rows > 0 && view.shape[0] * rows == input.shape[0] &&
+           view.shape[2] == rows / view.shape[1] && view.shape[3] == input.shape[1];
+  }
   return input.shape.size() == 2 && view.shape.size() == 3 &&
          view.shape[1] == input.shape[0] / view.shape[0] && view.shape[2] == input.shape[1];
 }
@@ -131,8 +137,14 @@ class StructureChecker {
   // Checks every operand and, for a sum, the loops that it runs over. Only loops around the
   // instruction can decide where a sum begins.
   Status instruction(const Instruction& instruction) {
+    const auto* load = std::get_if<DmaCopy>(&instruction.operation);
     for (const Operand& operand : operands_of(instruction.operation)) {
       NMM_TRY(access(*operand.access, instruction.label));
+      if (operand.access->index.empty() || (load && operand.access == &load->src)) continue;
+      return fail(
+          "\"{}\": the place of {} in {} depends on an index, which only the source of a load "
+          "may",
+          instruction.label, operand.role, program_.buffer(operand.access->buffer).name);
     }
     if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
       if (matmul->always_adds && !matmul->sum_loops.empty()) {
@@ -155,6 +167,7 @@ class StructureChecker {
       return fail("\"{}\": expected {} slices of {}, found {}", label, buffer.shape.size(),
                   buffer.name, access.slices.size());
     }
+    if (!access.index.empty()) NMM_TRY(index(access, label));
     for (const Slice& slice : access.slices) {
       NMM_TRY(affine(slice.start, label));
       NMM_TRY(affine(slice.size.origin, label));
@@ -163,6 +176,16 @@ class StructureChecker {
       return fail("\"{}\": {} is not allocated here", label, buffer.name);
     }
     return {};
+  }
+
+  // Only the first dimension has an index, which has none itself. Loads alone may have one, so that
+  // operands_of() lists every index.
+  Status index(const Access& access, const std::string& label) {
+    const bool valid = access.index.size() == 1 && access.index.front().index.empty() &&
+                       access.slices.front().index;
+    if (valid) return this->access(access.index.front(), label);
+    return fail("\"{}\": expected one index for a single element of dimension 0 of {}", label,
+                program_.buffer(access.buffer).name);
   }
 
   Status buffer_id(BufferId id, const std::string& where) const {

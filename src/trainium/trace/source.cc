@@ -40,6 +40,7 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
     const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
     const auto at = std::ranges::find(operation.operands, matmul ? "stationary" : "src");
     stationary_.push_back(static_cast<size_t>(at - operation.operands.begin()));
+    has_run_time_index_.push_back(std::ranges::count(operation.has_run_time_index, true) > 0);
     replaces_.push_back(!header_.legacy() && operation.name == "dma_copy" && !operation.accumulate);
   }
 }
@@ -56,7 +57,11 @@ bool TraceSource::next() {
     ++index_;
     status_ = resolve();
     if (!status_.ok()) return false;
-    if (priced_->takes_no_time) continue;
+    if (priced_->takes_no_time) {
+      // What is loaded into a register delays the transfers whose place it tells.
+      registers_ready_ = std::max(registers_ready_, inputs_ready());
+      continue;
+    }
     if (left_out_.empty() || !left_out_[index_]) return true;
     leave_out();
   }
@@ -186,7 +191,7 @@ double TraceSource::inputs_ready() const {
   for (const Operand& operand : operands_) {
     if (!operand.writes) ready = std::max(ready, readable(operand));
   }
-  return ready;
+  return has_run_time_index_[cursor_.subject()] ? std::max(ready, registers_ready_) : ready;
 }
 
 double TraceSource::stationary_ready() const {

@@ -106,7 +106,9 @@ class TraceSource {
   // By operation: the operand that the Tensor engine holds. An index after the last operand means
   // none.
   std::vector<size_t> stationary_;
-  std::vector<bool> replaces_;  // By operation: a DMA that replaces what it writes.
+  std::vector<bool> replaces_;            // By operation: a DMA that replaces what it writes.
+  std::vector<bool> has_run_time_index_;  // By operation: the data tells the place of an operand.
+  double registers_ready_ = 0;            // When all registers so far hold their numbers.
   std::optional<MemoryCounters> counters_;
   double begin_ = 0;      // When the instruction begins.
   uint64_t content_ = 0;  // What the instruction loads if it fills a tile (dma.h).

@@ -18,6 +18,10 @@ constexpr kernels::KernelShape kSample = {.M = 1100, .K = 900, .r = 300, .N = 21
 // The shape for up to 128 rows, for which some kernels have loops of their own.
 constexpr kernels::KernelShape kFewRows = {.M = 20, .K = 2176, .r = 300, .N = 2100, .s = 200};
 
+// The shape for kernels of mixtures.
+constexpr kernels::KernelShape kMixture = {
+    .M = 20, .K = 900, .r = 300, .N = 2100, .E = 4, .A = 2, .D = 3};
+
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 
 // The FNV-1a hash with 64 bits.
@@ -84,7 +88,7 @@ std::string fingerprint(const Problem& p) {
     }
   }
   for (const kernels::SubKernel& sub_kernel : p.kernel->sub_kernels) hash.add(sub_kernel.kernel);
-  add_sample(hash, p, kSample, {});
+  add_sample(hash, p, p.kernel->experts ? kMixture : kSample, {});
   kernels::TilingValues for_few_rows;
   for (const kernels::TilingParameter& parameter : p.kernel->tiling) {
     if (parameter.for_few_rows) for_few_rows.emplace_back(parameter.name, parameter.most);

@@ -41,7 +41,8 @@ std::vector<int64_t> values_to_try(const TilingParameter& parameter,
   for (int64_t octave = 1; octave < 2 * whole; octave *= 2) {
     for (const int64_t quarters : {4, 5, 6}) {
       if (quarters > 4 && (parameter.dimension != 'M' || octave * quarters % 4 != 0)) continue;
-      values.push_back(balanced(whole, std::min(octave * quarters / 4, whole)));
+      values.push_back(
+          std::min(parameter.most, balanced(whole, std::min(octave * quarters / 4, whole))));
     }
   }
   std::sort(values.begin(), values.end());

@@ -30,7 +30,11 @@ Instance random_instance(const Kernel& kernel, std::mt19937& random, int64_t cor
                 .r = uniform(1, 300),
                 .N = uniform(2, 600),
                 .s = uniform(1, 200)};
-  reduce_pivots(kernel, made.shape);
+  made.shape = suited(kernel, made.shape);
+  if (kernel.experts) {
+    made.shape.M = cores * (1 + made.shape.M % 8);
+    made.shape.D = std::min(made.shape.D, made.shape.M / cores * made.shape.A);
+  }
   if (uniform(0, 1) == 0) made.options.dtype = DType::kF32;
   if (kernel.left_layout && uniform(0, 1) == 0) made.options.left = Layout::kNatural;
   made.tiling = tiling_of(kernel, {}).value();

@@ -3,6 +3,7 @@
 // written by hand for each kernel's name and do not read the formula that a kernel describes itself
 // with.
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <string>
@@ -149,6 +150,53 @@ inline Bounded expected_pivoted_mlp(const Instance& c, const Bounded& x, const O
                 pivots_of(c, Bounded(in.at("x_up")), in.at("d_up"), tiles), in);
 }
 
+// Returns the matrix of one expert, which has `rows` rows.
+inline Matrix matrix_of_expert(const Matrix& all, int64_t expert, int64_t rows) {
+  Matrix one(rows, all.columns());
+  std::copy_n(all.row(expert * rows), rows * all.columns(), one.data());
+  return one;
+}
+
+// Returns the output of one expert: dense or low-rank, as its weights are. No result but H and the
+// strips is rounded.
+inline Bounded expected_expert(const Instance& c, const Bounded& x, const Operands& in,
+                               int64_t expert) {
+  const auto times = [&](const Bounded& left, const char* name, DType result) {
+    Rounding whole = rounding(c, left.columns, 0);
+    whole.result = result;
+    return multiply(left, matrix_of_expert(in.at(name), expert, left.columns), whole);
+  };
+  const bool dense = in.contains("w_gate");
+  const DType strip = c.options.dtype;
+  const Bounded gate = dense ? times(x, "w_gate", DType::kF32)
+                             : times(times(x, "u_gate", strip), "v_gate", DType::kF32);
+  const Bounded up =
+      dense ? times(x, "w_up", DType::kF32) : times(times(x, "u_up", strip), "v_up", DType::kF32);
+  const Bounded h = gated(gate, up, DType::kF32, strip);
+  return dense ? times(h, "w_down", DType::kF32)
+               : times(times(h, "u_down", strip), "v_down", DType::kF32);
+}
+
+// Adds the experts' outputs in fp32 and rounds the sums once.
+inline Bounded expected_moe_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  const Matrix &experts = in.at("experts"), &shares = in.at("shares");
+  Bounded sum(x.rows, c.shape.K);
+  std::vector<double> terms(sum.value.size());
+  for (int64_t d = 0; d < experts.columns(); ++d) {
+    const Bounded one = expected_expert(c, x, in, static_cast<int64_t>(experts.row(0)[d]));
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const auto share = static_cast<double>(shares.row(static_cast<int64_t>(i) / c.shape.K)[d]);
+      sum.value[i] += share * one.value[i];
+      sum.error[i] += std::fabs(share) * one.error[i];
+      terms[i] += std::fabs(share) * (std::fabs(one.value[i]) + one.error[i]);
+    }
+  }
+  const double additions = static_cast<double>(experts.columns() + 1) * kFp32;
+  const double stored = c.options.dtype == DType::kBF16 ? kBf16 : kFp32;
+  for (size_t i = 0; i < terms.size(); ++i) sum.error[i] += 1.02 * (additions + stored) * terms[i];
+  return sum;
+}
+
 struct Expected {
   // The tokens are the rows.
   Bounded (*values)(const Instance&, const Bounded& x, const Operands&);
@@ -209,6 +257,19 @@ inline const std::map<std::string_view, Expected>& all_expected() {
         "((x_up[:, :r] + x_up[:, r:] @ d_up) @ w_up)) @ w_down, z @ c), 1)",
         {},
         "concatenate silu"}},
+      {"dense_moe_mlp",
+       {expected_moe_mlp,
+        "sum(s[:, None] * ((silu(x @ w_gate[e * K:e * K + K]) * (x @ w_up[e * K:e * K + K])) @ "
+        "w_down[e * N:e * N + N]) for s, e in zip(shares.T, map(int, experts[0])))",
+        {},
+        "silu"}},
+      {"moe_mlp",
+       {expected_moe_mlp,
+        "sum(s[:, None] * ((silu(x @ u_gate[e * K:e * K + K] @ v_gate[e * r:e * r + r]) * "
+        "(x @ u_up[e * K:e * K + K] @ v_up[e * r:e * r + r])) @ u_down[e * N:e * N + N] @ "
+        "v_down[e * r:e * r + r]) for s, e in zip(shares.T, map(int, experts[0])))",
+        {},
+        "silu"}},
       {"pivoted_mlp_in",
        {expected_pivoted_mlp,
         "(silu((x_gate[:, :r] + x_gate[:, r:] @ d_gate) @ w_gate) * "
@@ -242,13 +303,35 @@ inline Bounded expected_values(const Instance& c, const Operands& in) {
   return expected.values == nullptr ? Bounded(0, 0) : expected.values(c, x, in);
 }
 
+// Returns the numbers of D different experts of E, in random order.
+inline Matrix random_numbers(int64_t E, int64_t D, std::mt19937& random) {
+  std::vector<int64_t> all(static_cast<size_t>(E));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  std::shuffle(all.begin(), all.end(), random);
+  Matrix numbers(1, D);
+  for (int64_t d = 0; d < D; ++d)
+    numbers.row(0)[d] = static_cast<float>(all[static_cast<size_t>(d)]);
+  return numbers;
+}
+
+// Returns shares between 0 and 1, of which about half are 0.
+inline Matrix random_shares(int64_t tokens, int64_t D, std::mt19937& random) {
+  std::uniform_real_distribution<float> share(-1.0f, 1.0f);
+  Matrix shares(tokens, D);
+  for (int64_t i = 0; i < tokens * D; ++i) shares.data()[i] = std::max(0.0f, share(random));
+  return shares;
+}
+
 // Returns an operand. Inputs have values of about 1, and weights are scaled down so that results
 // do, too.
 inline Matrix random_operand(const Instance& c, const OperandDescription& operand,
                              std::mt19937& random) {
   const MatrixLayout layout = layout_of(*c.kernel, operand, c.options);
   const Shape shape = shape_of(c.shape, layout);
-  const double scale = layout.has_tokens() ? 1.0 : 1.0 / std::sqrt(static_cast<double>(shape[0]));
+  if (operand.kind == OperandKind::kExperts) return random_numbers(c.shape.E, c.shape.D, random);
+  if (operand.kind == OperandKind::kShares) return random_shares(shape[0], shape[1], random);
+  const int64_t terms = dimension_of(c.shape, contraction_of(layout.rows));
+  const double scale = layout.has_tokens() ? 1.0 : 1.0 / std::sqrt(static_cast<double>(terms));
   return random_matrix(shape[0], shape[1], scale, c.options.dtype, random);
 }
 
@@ -276,10 +359,11 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
              .options = {},
              .tiling = {}};
   if (index == 0) c.shape.M = 1;
-  reduce_pivots(kernel, c.shape);
+  c.shape = suited(kernel, c.shape);
   TilingValues chosen;
   for (const TilingParameter& parameter : kernel.tiling) {
-    const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
+    const int64_t most =
+        parameter.dimension == 0 ? parameter.most : std::min<int64_t>(parameter.most, 5);
     chosen.emplace_back(parameter.name, pick(parameter.least, most));
   }
   c.tiling = tiling_of(kernel, chosen).value();

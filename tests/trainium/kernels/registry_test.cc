@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trainium/kernels/shapes.h"
+
 namespace neuronmm::kernels {
 namespace {
 
@@ -37,12 +39,13 @@ TEST(Registry, UnknownKernelListsTheNames) {
 TEST(Registry, OperandsAreTheBuffersOfTheProgram) {
   for (const Kernel& k : kernels()) {
     const auto program =
-        make_program(k, {256, 384, 128, 640, 128}, tiling_of(k, {}).value(), {}).value();
+        make_program(k, suited(k, {256, 384, 128, 640, 128}), tiling_of(k, {}).value(), {}).value();
     std::set<std::string> wanted, found;
     for (const OperandDescription& operand : k.operands) wanted.emplace(operand.name);
     for (const tile::Buffer& buffer : program.buffers) {
       const bool scratch = buffer.role == tile::HbmRole::kScratch;
-      if (buffer.memory == tile::Memory::kHbm && !scratch) found.insert(buffer.name);
+      if (buffer.memory != tile::Memory::kHbm || scratch || buffer.is_view()) continue;
+      found.insert(buffer.name);
     }
     EXPECT_EQ(wanted, found) << k.name;
   }
@@ -62,7 +65,8 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
     case Operation::kAppended: {
       const MatrixLayout weight = operand_of(k, formula.operand).layout;
       EXPECT_FALSE(weight.has_tokens()) << formula.operand;
-      EXPECT_EQ(columns_of(k, formula.inputs.at(0), used), weight.rows) << formula.operand;
+      EXPECT_EQ(columns_of(k, formula.inputs.at(0), used), contraction_of(weight.rows))
+          << formula.operand;
       // A part with a name is shared and occurs in several places.
       if (formula.name.empty() || !used.contains(formula.operand)) used.insert(formula.operand);
       if (formula.inputs.size() > 1) {
@@ -94,6 +98,10 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
       EXPECT_EQ(columns_of(k, formula.inputs.at(1), used), columns);
       return columns;
     }
+    case Operation::kExperts:
+      EXPECT_EQ(operand_of(k, formula.operand).kind, OperandKind::kShares);
+      EXPECT_EQ(operand_of(k, formula.experts).kind, OperandKind::kExperts);
+      return columns_of(k, formula.inputs.at(0), used);
   }
   return 0;
 }
@@ -120,7 +128,8 @@ TEST(Registry, FormulasFitTheirOperands) {
     EXPECT_EQ(columns, output.transposed() ? output.rows : output.columns);
     EXPECT_EQ(output_of(k).role, tile::HbmRole::kOutput);
     for (const OperandDescription& operand : k.operands) {
-      if (!operand.layout.has_tokens()) weights.emplace(operand.name);
+      const bool values = operand.kind == OperandKind::kValues;
+      if (values && !operand.layout.has_tokens()) weights.emplace(operand.name);
     }
     EXPECT_EQ(used, weights);
     expect_blocks(k, k.formula);
@@ -128,8 +137,8 @@ TEST(Registry, FormulasFitTheirOperands) {
 }
 
 TEST(Registry, OperandsLieAsTheProgramDeclaresThem) {
-  const KernelShape shape{130, 384, 70, 640, 50};
   for (const Kernel& k : kernels()) {
+    const KernelShape shape = suited(k, {130, 384, 70, 640, 50});
     for (const Layout left : {Layout::kTransposed, Layout::kNatural}) {
       if (left == Layout::kNatural && !k.left_layout) continue;
       const KernelOptions options{.left = left};
@@ -138,6 +147,7 @@ TEST(Registry, OperandsLieAsTheProgramDeclaresThem) {
         if (buffer.role != tile::HbmRole::kInput && buffer.role != tile::HbmRole::kOutput) continue;
         const OperandDescription& operand = operand_of(k, buffer.name);
         EXPECT_EQ(buffer.role, operand.role) << k.name << " " << buffer.name;
+        EXPECT_EQ(buffer.dtype, dtype_of(operand, options.dtype)) << k.name << " " << buffer.name;
         EXPECT_EQ(buffer.shape, shape_of(shape, layout_of(k, operand, options)))
             << k.name << " " << buffer.name;
       }
@@ -187,6 +197,31 @@ TEST(Registry, BadShapesAndOptionsAreNamed) {
   EXPECT_FALSE(make_program(k, good, tiling, {.dtype = DType::kF16}).ok());
   EXPECT_FALSE(make_program(k, good, tiling, {.left = Layout::kNatural}).ok());
   EXPECT_TRUE(make_program(registered("matmul_tiled"), {64, 64, 0, 64}, {}, {}).ok());
+}
+
+// A mixture's batch has at most 32 tokens, which choose A to M·A of its E experts.
+TEST(Registry, BadMixturesAreNamed) {
+  const Kernel& k = registered("dense_moe_mlp");
+  const Tiling tiling = tiling_of(k, {}).value();
+  const auto mixture = [](int64_t M, int64_t E, int64_t A, int64_t D) {
+    return KernelShape{.M = M, .K = 64, .N = 64, .E = E, .A = A, .D = D};
+  };
+  const std::pair<KernelShape, const char*> shapes[] = {
+      {mixture(33, 8, 2, 4),
+       "expected M, the tokens of one decode step, between 1 and 32, found 33"},
+      {mixture(0, 8, 2, 4), "expected M between 1"},
+      {mixture(4, 5000, 2, 4), "expected E, the experts, between 1 and 4096, found 5000"},
+      {mixture(4, 8, 9, 9), "expected A, the active experts per token, between 1 and E 8, found 9"},
+      {mixture(4, 8, 0, 4), "expected A between 1"},
+      {mixture(4, 8, 2, 1), "between A 2 and the smaller of E 8 and M·A 8, found 1"},
+      {mixture(4, 8, 2, 9), "between A 2 and the smaller of E 8 and M·A 8, found 9"},
+      {mixture(2, 8, 2, 5), "and M·A 4, found 5"}};
+  for (const auto& [shape, part] : shapes) {
+    const auto program = make_program(k, shape, tiling, {});
+    ASSERT_FALSE(program.ok()) << part;
+    EXPECT_TRUE(contains(program.error().message, part)) << program.error().message;
+  }
+  EXPECT_TRUE(make_program(k, mixture(32, 8, 2, 8), tiling, {}).ok());
 }
 
 // Checks where the paper's blocks fit and where they do not.

@@ -22,6 +22,23 @@ inline void reduce_pivots(const Kernel& kernel, KernelShape& shape) {
   }
 }
 
+// Gives a kernel for mixtures at most 32 tokens, and numbers of experts that fit them. The numbers
+// depend on the other sizes alone.
+inline void choose_experts(const Kernel& kernel, KernelShape& shape) {
+  if (!kernel.experts) return;
+  shape.M = 1 + shape.M % kMostDecodeTokens;
+  shape.E = 2 + shape.K % 4;
+  shape.A = 1 + shape.N % 2;
+  shape.D = shape.A + (shape.K + shape.N) % (std::min(shape.E, shape.M * shape.A) - shape.A + 1);
+}
+
+// Makes any shape one that the kernel takes.
+inline KernelShape suited(const Kernel& kernel, KernelShape shape) {
+  reduce_pivots(kernel, shape);
+  choose_experts(kernel, shape);
+  return shape;
+}
+
 // Changes the shape so that a kernel whose tiling asks for contiguous loads does use them. Such a
 // kernel needs few rows and a multiple of 128 columns.
 inline void make_contiguous(const Tiling& tiling, KernelShape& shape) {

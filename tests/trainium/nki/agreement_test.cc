@@ -121,9 +121,9 @@ class NkiAgreement : public testing::Test {
               .tiling = kernels::tiling_of(kernel, {}).value(),
               .options = options,
               .device = fmt::format("trn{}", uniform(1, 3)),
-              .sdk = uniform(0, 1) == 0 ? "2.33" : "2.28",
+              .sdk = uniform(0, 1) == 0 || kernel.experts ? "2.33" : "2.28",
               .source = (folder_ / fmt::format("kernel{}.py", sources_++)).string()};
-    kernels::reduce_pivots(kernel, made.shape);
+    made.shape = kernels::suited(kernel, made.shape);
     for (const kernels::TilingParameter& parameter : kernel.tiling) {
       made.tiling.set(parameter.name,
                       uniform(parameter.least, std::min<int64_t>(parameter.most, 3)));
@@ -139,6 +139,28 @@ class NkiAgreement : public testing::Test {
   }
 
   Json run(const Json& request) { return checker_program(*checker_).ask(request); }
+
+  // Runs the kernel on these values. The output lies in a file beside the source.
+  template <typename Operands>
+  Json execute(const Case& made, const Operands& operands) {
+    Json files;
+    for (const auto& [name, matrix] : operands) {
+      const std::string file = fmt::format("{}.{}", made.source, name);
+      std::ofstream(file, std::ios::binary)
+          .write(reinterpret_cast<const char*>(matrix.data()),
+                 4 * matrix.rows() * matrix.columns());
+      const DType found = dtype_of(operand_of(*made.kernel, name), made.options.dtype);
+      const char* dtype = found == DType::kF32   ? "float32"
+                          : found == DType::kI32 ? "int32"
+                                                 : "bfloat16";
+      files[std::string(name)] = {matrix.rows(), matrix.columns(), dtype, file};
+    }
+    return run({{"source", made.source},
+                {"function", made.kernel->name},
+                {"target", made.device},
+                {"inputs", files},
+                {"output", made.source + ".out"}});
+  }
 
   // Calls the function for each layout of the left operand, with `count` numerics each.
   template <typename Function>
@@ -162,11 +184,7 @@ class NkiAgreement : public testing::Test {
 
 class EveryKernel : public NkiAgreement, public testing::WithParamInterface<std::string_view> {};
 
-void expect_agreement(const Case& made, const Json& report) {
-  SCOPED_TRACE(fmt::format("seed {}: neuronmm emit {}", kSeed, made.text()));
-  EXPECT_EQ(report.value("status", -2), 0) << report.dump(2);
-  if (!report.contains("counters") || !report["counters"].is_object()) return;
-  const Json& counters = report["counters"];
+void expect_counts(const Case& made, const Json& counters) {
   const tile::Counts counts = tile::count(
       kernels::make_program(*made.kernel, made.shape, made.tiling, made.options).value());
   const kernels::Cost cost = made.kernel->cost(made.shape, made.tiling, made.options);
@@ -186,8 +204,16 @@ void expect_agreement(const Case& made, const Json& report) {
   EXPECT_EQ(all, counts.instructions);
 }
 
+void expect_agreement(const Case& made, const Json& report) {
+  SCOPED_TRACE(fmt::format("seed {}: neuronmm emit {}", kSeed, made.text()));
+  EXPECT_EQ(report.value("status", -2), 0) << report.dump(2);
+  if (!report.contains("counters") || !report["counters"].is_object()) return;
+  expect_counts(made, report["counters"]);
+}
+
 TEST_P(EveryKernel, CountsAgreeOnRandomShapes) {
   const Kernel& kernel = *kernels::find_kernel(GetParam()).value();
+  if (kernel.experts) return;  // The checker has no random numbers of experts; see below.
   for_each_variant(kernel, kShapes, [&](const KernelOptions& options) {
     const Case made = random_case(kernel, options);
     expect_agreement(made, run(made.check_arguments()));
@@ -202,7 +228,6 @@ TEST_P(EveryKernel, ValuesAgreeBitByBit) {
   for_each_variant(kernel, 3, [&](const KernelOptions& options) {
     const Case made = random_case(kernel, options);
     std::map<std::string, Matrix> operands;
-    Json files;
     for (const kernels::OperandDescription& operand : kernel.operands) {
       if (operand.role != tile::HbmRole::kInput) continue;
       const Shape size = made.shape_of_operand(operand);
@@ -211,19 +236,10 @@ TEST_P(EveryKernel, ValuesAgreeBitByBit) {
       for (int64_t i = 0; i < elements; ++i) {
         matrix.data()[i] = static_cast<float>(uniform(-4, 4));
       }
-      const std::string file = fmt::format("{}.{}", made.source, operand.name);
-      std::ofstream(file, std::ios::binary)
-          .write(reinterpret_cast<const char*>(matrix.data()), 4 * elements);
-      const char* dtype = options.dtype == DType::kF32 ? "float32" : "bfloat16";
-      files[std::string(operand.name)] = {matrix.rows(), matrix.columns(), dtype, file};
       operands.emplace(operand.name, std::move(matrix));
     }
     SCOPED_TRACE(fmt::format("seed {}: neuronmm emit {}", kSeed, made.text()));
-    const Json result = run({{"source", made.source},
-                             {"function", kernel.name},
-                             {"target", made.device},
-                             {"inputs", files},
-                             {"output", made.source + ".out"}});
+    const Json result = execute(made, operands);
     ASSERT_EQ(result.value("status", -2), 0) << result.dump(2);
     simulator::Inputs inputs;
     for (const auto& [name, matrix] : operands) inputs.emplace(name, matrix.view());
@@ -236,6 +252,51 @@ TEST_P(EveryKernel, ValuesAgreeBitByBit) {
     ASSERT_EQ(theirs.size(), bytes);
     EXPECT_EQ(std::memcmp(theirs.data(), expected.data(), bytes), 0);
   });
+}
+
+// The values must lie within the bounds of values that are written by hand, with the experts in any
+// order and some shares at 0.
+TEST_F(NkiAgreement, MixturesHaveTheirValuesAndCounts) {
+  for (const Kernel& kernel : kernels::kernels()) {
+    if (!kernel.experts) continue;
+    for_each_variant(kernel, 6, [&](const KernelOptions& options) {
+      const Case made = random_case(kernel, options);
+      SCOPED_TRACE(fmt::format("seed {}: neuronmm emit {}", kSeed, made.text()));
+      const kernels::Instance instance{
+          .kernel = &kernel, .shape = made.shape, .options = options, .tiling = made.tiling};
+      const kernels::Operands operands = kernels::random_operands(instance, random_);
+      const Json result = execute(made, operands);
+      ASSERT_EQ(result.value("status", -2), 0) << result.dump(2);
+      EXPECT_TRUE(result["warnings"].empty()) << result["warnings"].dump(2);
+      expect_counts(made, result["counters"]);
+      const kernels::Bounded wanted = kernels::expected_values(instance, operands);
+      const std::string found = apps::read(made.source + ".out");
+      ASSERT_EQ(found.size(), wanted.value.size() * sizeof(float));
+      for (size_t i = 0; i < wanted.value.size(); ++i) {
+        float value = 0;
+        std::memcpy(&value, found.data() + i * sizeof(float), sizeof(float));
+        ASSERT_NEAR(static_cast<double>(value), wanted.value[i], wanted.error[i] + 1e-30) << i;
+      }
+    });
+  }
+}
+
+// The checker sees a number beyond the experts, as it sees every index.
+TEST_F(NkiAgreement, ANumberBeyondTheExpertsIsAnError) {
+  const Kernel& kernel = *kernels::find_kernel("dense_moe_mlp").value();
+  const Case made{.kernel = &kernel,
+                  .shape = {.M = 3, .K = 130, .N = 70, .E = 4, .A = 1, .D = 2},
+                  .tiling = kernels::tiling_of(kernel, {}).value(),
+                  .options = {},
+                  .device = "trn2",
+                  .sdk = "2.33",
+                  .source = (folder_ / "beyond.py").string()};
+  emit(made);
+  kernels::Operands operands = kernels::random_operands(
+      {.kernel = &kernel, .shape = made.shape, .options = {}, .tiling = made.tiling}, random_);
+  EXPECT_EQ(execute(made, operands).value("status", -2), 0);
+  operands.at("experts").row(0)[1] = 4;
+  EXPECT_NE(execute(made, operands).value("status", 0), 0);
 }
 
 // The emitted source releases its buffers by name. Otherwise the checker would count them twice.

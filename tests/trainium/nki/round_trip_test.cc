@@ -13,6 +13,7 @@
 #include "apps/run_program.h"
 #include "test_data.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/kernels/shapes.h"
 #include "trainium/nki/python_program.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/simulator/timing.h"
@@ -63,7 +64,13 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
       if (operand.role != tile::HbmRole::kInput) continue;
       const Shape size = shape_of(shape, layout_of(kernel, operand, {}));
       arguments.push_back("--arg");
-      arguments.push_back(fmt::format("{}=bf16[{},{}]", operand.name, size[0], size[1]));
+      const bool values = operand.kind == kernels::OperandKind::kValues;
+      const bool shares = operand.kind == kernels::OperandKind::kShares;
+      arguments.push_back(fmt::format("{}={}[{},{}]{}", operand.name,
+                                      values   ? "bf16"
+                                      : shares ? "fp32"
+                                               : "i32",
+                                      size[0], size[1], values || shares ? "" : ":arange"));
     }
     const nlohmann::json answer = tracer().ask(arguments);
     EXPECT_EQ(answer[0], 0) << arguments.dump() << answer[1];
@@ -109,8 +116,11 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
 TEST_P(EmittedRoundTrip, TheTraceTakesTheTimeOfTheTileProgram) {
   const auto& [name, dialect] = GetParam();
   const Kernel& kernel = *kernels::find_kernel(name).value();
+  if (kernel.experts && std::string(dialect) == "neuronxcc") {
+    GTEST_SKIP() << "the dialect has no place that the data tells";
+  }
   for (size_t i = 0; i < kShapes.size(); ++i) {
-    compare(kernel, kShapes[i], simulator::devices()[i % 2], dialect);
+    compare(kernel, kernels::suited(kernel, kShapes[i]), simulator::devices()[i % 2], dialect);
   }
   EXPECT_GT(compared_, 0);
 }

@@ -5,7 +5,8 @@ means of neuronxcc_on_nki.
 
 The program reads and writes one JSON object per line. For {"argv": [...]}, it runs nki_check with these command-line
 arguments, and the result is nki_check's report. For {"source", "function", "target", "inputs": {name: [rows, columns,
-dtype, file]}, "output"}, it runs the kernel on the fp32 values in the files and writes the output as fp32.
+dtype, file]}, "output"}, it runs the kernel on the fp32 values in the files, writes the output as fp32 and answers with
+the counters and warnings.
 """
 
 import contextlib
@@ -20,8 +21,10 @@ import numpy as np  # noqa: E402
 from nki_check import nki  # noqa: E402
 
 import neuronxcc_on_nki  # noqa: E402
+import registers_on_nki  # noqa: E402
 
 neuronxcc_on_nki.install()
+registers_on_nki.install()
 
 
 def check(argv):
@@ -40,9 +43,9 @@ def execute(case):
         for name, (rows, columns, dtype, file) in case["inputs"].items()
     }
     kernel = nki_check.load_kernel(f"{case['source']}:{case['function']}")
-    tensor, _ = nki.execute(kernel, kwargs=inputs, target=case["target"])
+    tensor, machine = nki.execute(kernel, kwargs=inputs, target=case["target"])
     tensor.array().astype(np.float32).tofile(case["output"])
-    return {"status": 0}
+    return {"status": 0, "counters": machine.report(), "warnings": dict(machine.warnings)}
 
 
 for line in sys.stdin:

@@ -67,6 +67,80 @@ TEST(Interpreter, AViewHasTheElementsOfItsInput) {
   }
 }
 
+// The views of three matrices of 300 rows: an index picks the matrix. Partition p of a matrix's row
+// tiles has its rows p and 128 + p.
+TEST(Interpreter, AnIndexPicksAMatrix) {
+  Builder b("picking");
+  const BufferId x = b.input("x", DType::kBF16, {900, 4});
+  const BufferId numbers = b.input("numbers", DType::kI32, {1, 2});
+  const BufferId y = b.output("y", DType::kBF16, {600, 4});
+  const BufferId tiles = b.matrix_row_tiles("x_tiles", x, 300);
+  const BufferId matrices = b.matrices("x_matrices", x, 300);
+  const BufferId number = b.sbuf("number", DType::kI32, {1, 2});
+  b.load(at(number, {all(1), all(2)}), at(numbers, {all(1), all(2)}));
+  b.loop("d", 2, 1, [&](const Tile& d) {
+    const tile::Access index = at(number, {all(1), {d.start, {.max = 1}}});
+    const BufferId block = b.sbuf("block", DType::kBF16, {128, 3, 4}, 2);
+    b.load(at(block, {all(128), {0, {.max = 2}}, all(4)}),
+           tile::at_index(tiles, index, {all(128), all(2), all(4)}));
+    b.load(at(block, {all(44), tile::one(2), all(4)}),
+           tile::at_index(matrices, index, {{256, {.max = 44}}, all(4)}));
+    b.loop("j", 2, 1, [&](const Tile& j) {
+      b.store(at(y, {{d.start * 300 + j.start * 128, {.max = 128}}, all(4)}),
+              at(block, {all(128), tile::one(j.start), all(4)}));
+    });
+    b.store(at(y, {{d.start * 300 + 256, {.max = 44}}, all(4)}),
+            at(block, {all(44), tile::one(2), all(4)}));
+  });
+  const Program program = b.finish();
+  std::mt19937 random(5);
+  const Matrix values = random_matrix(900, 4, random);
+  Matrix chosen(1, 2);
+  chosen.row(0)[0] = 2, chosen.row(0)[1] = 0;
+  Inputs inputs;
+  inputs.emplace("x", values.view());
+  inputs.emplace("numbers", chosen.view());
+  const auto result = interpret(program, inputs);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  for (int64_t i = 0; i < 600; ++i) {
+    const int64_t from = i < 300 ? 600 + i : i - 300;
+    for (int64_t j = 0; j < 4; ++j) {
+      ASSERT_EQ(result->outputs.at("y").row(i)[j], values.row(from)[j]) << i;
+    }
+  }
+}
+
+TEST(Interpreter, AScaledSumHasAFactorPerPartition) {
+  Builder b("scaling");
+  const BufferId x = b.input("x", DType::kF32, {32, 6}), s = b.input("s", DType::kF32, {32, 2});
+  const BufferId y = b.output("y", DType::kBF16, {32, 6});
+  const BufferId tile = b.sbuf("tile", DType::kF32, {32, 6}),
+                 scale = b.sbuf("scale", DType::kF32, {32, 2});
+  const BufferId sum = b.sbuf("sum", DType::kBF16, {32, 6});
+  b.load(at(tile, {all(32), all(6)}), at(x, {all(32), all(6)}));
+  b.load(at(scale, {all(32), all(2)}), at(s, {all(32), all(2)}));
+  b.zero(at(sum, {all(32), all(6)}));
+  b.loop("d", 2, 1, [&](const Tile& d) {
+    b.scale_add(at(sum, {all(32), all(6)}), at(tile, {all(32), all(6)}),
+                at(scale, {all(32), {d.start, {.max = 1}}}), at(sum, {all(32), all(6)}));
+  });
+  b.store(at(y, {all(32), all(6)}), at(sum, {all(32), all(6)}));
+  std::mt19937 random(6);
+  const Matrix values = random_matrix(32, 6, random), factors = random_matrix(32, 2, random);
+  Inputs inputs;
+  inputs.emplace("x", values.view());
+  inputs.emplace("s", factors.view());
+  const auto result = interpret(b.finish(), inputs);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  for (int64_t i = 0; i < 32; ++i) {
+    for (int64_t j = 0; j < 6; ++j) {
+      const float first = rounded(values.row(i)[j] * factors.row(i)[0] + 0.0f);
+      EXPECT_EQ(result->outputs.at("y").row(i)[j],
+                rounded(values.row(i)[j] * factors.row(i)[1] + first));
+    }
+  }
+}
+
 // The row tiles of 300 rows are [128, 2, 4]. Partition p has the rows p and 128 + p.
 TEST(Interpreter, RowTilesHaveTheRowsInTheirOrder) {
   Builder b("tiled");

@@ -252,7 +252,7 @@ TEST(Timing, NoKernelBeatsTheBoundsOfAnyDevice) {
     for (const DeviceSpec& device : devices()) {
       for (int round = 0; round < 3; ++round) {
         KernelShape shape{size(700), size(900), size(400), size(1300), size(400)};
-        kernels::reduce_pivots(kernel, shape);
+        shape = kernels::suited(kernel, shape);
         const KernelOptions options{.dtype = round == 1 ? DType::kF32 : DType::kBF16};
         SCOPED_TRACE(
             fmt::format("{} on {}: {}", kernel.name, device.name, shape_sizes(kernel, shape)));

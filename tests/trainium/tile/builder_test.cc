@@ -129,6 +129,22 @@ TEST(Printer, RowTilesNameTheirBuffer) {
             "  HBM  x_tiles BF16 [128, 2, 8], 4096 bytes, row tiles of x\n");
 }
 
+TEST(Printer, AnIndexStandsInItsAccess) {
+  Builder b("demo");
+  const BufferId matrices = b.matrices("matrices", b.input("x", DType::kBF16, {300, 8}), 100);
+  const BufferId number = b.sbuf("number", DType::kI32, {1, 4});
+  const BufferId tile = b.sbuf("tile", DType::kBF16, {100, 8}, 2);
+  b.loop("d", 4, 1, [&](const Tile& d) {
+    const Access index = at(number, {all(1), {d.start, {.max = 1}}});
+    b.load(at(tile, {all(100), all(8)}), at_index(matrices, index, {all(100), all(8)}));
+  });
+  const std::string text = print(b.finish());
+  EXPECT_EQ(text.substr(text.find("dma_copy")),
+            "dma_copy(dst=tile[0 : 100, 0 : 8], src=matrices[number[0 : 1, d.0 : 1] + 0, 0 : 100, "
+            "0 : 8])  # load tile\n");
+  EXPECT_NE(text.find("matrices BF16 [3, 100, 8]"), text.npos);
+}
+
 TEST(Printer, AMatmulThatAlwaysAddsSaysSo) {
   Builder b("demo");
   const BufferId tile = b.sbuf("tile", DType::kBF16, {8, 8}), psum = b.psum("psum", {8, 8}, 1);

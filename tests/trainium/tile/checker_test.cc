@@ -316,6 +316,106 @@ TEST(Structure, RowTilesMustBeTheWholeTilesOfAMatrix) {
   }
 }
 
+// An input of three matrices of 300 rows: each has two whole tiles.
+TEST(Structure, RowTilesMustBeThoseOfEachMatrix) {
+  const auto program = [] {
+    Builder b("tiled");
+    const BufferId x = b.input("x", kBF16, {900, 8}), y = b.output("y", kBF16, {128, 8});
+    const BufferId tiles = b.matrix_row_tiles("x_tiles", x, 300);
+    const BufferId tile = b.sbuf("tile", kBF16, {128, 8});
+    b.load(at(tile, {all(128), all(8)}), at(tiles, {one(2), all(128), one(1), all(8)}));
+    b.store(at(y, {all(128), all(8)}), at(tile, {all(128), all(8)}));
+    return b.finish();
+  };
+  const CheckReport good = check(program(), {});
+  EXPECT_TRUE(good.ok()) << good.violations.front().message;
+  for (const Shape& shape : {Shape{3, 128, 3, 8}, Shape{2, 128, 2, 8}, Shape{3, 128, 2, 4}}) {
+    Program broken = program();
+    broken.buffers[2].shape = shape;
+    const CheckReport report = check(broken, {});
+    ASSERT_EQ(report.violations.size(), 1u) << shape_string(shape);
+    EXPECT_TRUE(contains(report.violations[0].message, "expected row tiles"))
+        << report.violations[0].message;
+  }
+}
+
+// A load whose place a number in SBUF tells.
+class IndexRule : public Rule {
+ protected:
+  void load_indexed(BufferId number, const Access& dst) {
+    b.load(dst, at_index(matrices_, block(number, 1, 1), {all(128), all(8)}));
+  }
+  BufferId x_ = b.input("x", kBF16, {512, 8});
+  BufferId matrices_ = b.matrices("x_matrices", x_, 128);
+};
+
+TEST_F(IndexRule, AcceptsAnInt32InSbuf) {
+  load_indexed(filled("number", DType::kI32, {1, 1}),
+               block(b.sbuf("tile", kBF16, {128, 8}), 128, 8));
+  const CheckReport report = check(b.finish(), {});
+  EXPECT_TRUE(report.ok()) << report.violations.front().message;
+}
+
+TEST_F(IndexRule, AnIndexIsAnInt32) {
+  load_indexed(filled("number", kF32, {1, 1}), block(b.sbuf("tile", kBF16, {128, 8}), 128, 8));
+  expect_violation(b.finish(), "load tile", "number", "an index is an int32 in SBUF");
+}
+
+TEST_F(IndexRule, AnIndexLiesInSbuf) {
+  const BufferId number = b.input("number", DType::kI32, {1, 1});
+  load_indexed(number, block(b.sbuf("tile", kBF16, {128, 8}), 128, 8));
+  expect_violation(b.finish(), "load tile", "number", "an index is an int32 in SBUF");
+}
+
+TEST_F(IndexRule, AnIndexIsOneElement) {
+  const BufferId numbers = filled("numbers", DType::kI32, {1, 4});
+  b.load(block(b.sbuf("tile", kBF16, {128, 8}), 128, 8),
+         at_index(matrices_, block(numbers, 1, 4), {all(128), all(8)}));
+  expect_violation(b.finish(), "load tile", "numbers", "1 x 4, expected 1 x 1");
+}
+
+TEST_F(IndexRule, AnIndexIsWrittenBefore) {
+  const BufferId number = b.sbuf("number", DType::kI32, {1, 1});
+  load_indexed(number, block(b.sbuf("tile", kBF16, {128, 8}), 128, 8));
+  expect_violation(b.finish(), "load tile", "number", "read before anything is written");
+}
+
+TEST_F(IndexRule, OnlyTheSourceOfALoadHasAnIndex) {
+  const BufferId number = filled("number", DType::kI32, {1, 1});
+  const BufferId tile = filled("tile", kBF16, {1, 128});
+  const BufferId y = b.output("y", kBF16, {4, 128});
+  b.store(at_index(y, block(number, 1, 1), {all(128)}), at(tile, {one(0), all(128)}));
+  expect_violation(b.finish(), "", "", "depends on an index, which only the source of a load may");
+}
+
+TEST_F(IndexRule, AnIndexIsForASingleElement) {
+  const BufferId number = filled("number", DType::kI32, {1, 1});
+  Access two = at_index(matrices_, block(number, 1, 1), {all(128), all(8)});
+  two.slices.front() = all(2);
+  b.load(at(b.sbuf("tile", kBF16, {2, 128, 8}), {all(2), all(128), all(8)}), two);
+  expect_violation(b.finish(), "", "", "one index for a single element of dimension 0");
+}
+
+TEST_F(Rule, AFactorPerPartitionIsOneFp32) {
+  const BufferId x = filled("x", kF32, {32, 8}), narrow = filled("narrow", kBF16, {32, 1});
+  b.scale_add(block(x, 32, 8), block(x, 32, 8), block(narrow, 32, 1), block(x, 32, 8));
+  expect_violation(b.finish(), "add x times narrow to x", "narrow",
+                   "a factor per partition is fp32");
+}
+
+TEST_F(Rule, ThereIsAFactorForEveryPartition) {
+  const BufferId x = filled("x", kF32, {32, 8}), scale = filled("scale", kF32, {16, 1});
+  b.scale_add(block(x, 32, 8), block(x, 32, 8), block(scale, 16, 1), block(x, 32, 8));
+  expect_violation(b.finish(), "add x times scale to x", "scale", "16 x 1, expected 32 x 1");
+}
+
+TEST_F(Rule, AScaledSumHasOneInputInPsum) {
+  const BufferId x = filled_psum("x", {32, 8}), scale = filled("scale", kF32, {32, 1});
+  b.scale_add(block(filled("y", kF32, {32, 8}), 32, 8), block(x, 32, 8), block(scale, 32, 1),
+              block(x, 32, 8));
+  expect_violation(b.finish(), "add x times scale to y", "x", "at most one input from PSUM");
+}
+
 TEST_F(Rule, AViewMustNotBeWritten) {
   const BufferId view = b.view("x_view", b.input("x", kBF16, {256, 8}), {128, 16});
   b.store(at(view, {all(128), all(16)}), block(filled("tile", kBF16, {128, 16}), 128, 16));
@@ -362,7 +462,7 @@ TEST(Structure, MalformedProgramsAreNamed) {
        },
        "positive sizes"},
       {[](Program& p) { p.buffers[1].shape = {}; }, "dimensions"},
-      {[](Program& p) { p.buffers[1].dtype = DType::kI8; }, "BF16 or F32, found I8"},
+      {[](Program& p) { p.buffers[1].dtype = DType::kI8; }, "BF16, F32 or I32, found I8"},
       {[](Program& p) { p.buffers[1].copies = 0; }, "at least one copy"},
       {[](Program& p) { std::get<Allocate>(loop_of(p).body[0]).buffer = 0; }, "allocate x"},
   };

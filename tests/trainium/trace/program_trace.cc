@@ -15,7 +15,9 @@ using tile::Engine;
 using tile::HbmRole;
 using tile::Memory;
 
-std::string dtype_of(DType dtype) { return dtype == DType::kF32 ? "fp32" : "bf16"; }
+std::string dtype_of(DType dtype) {
+  return dtype == DType::kF32 ? "fp32" : dtype == DType::kI32 ? "i32" : "bf16";
+}
 
 class Tracer {
  public:
@@ -92,8 +94,20 @@ class Tracer {
   }
 
   void trace(const tile::DmaCopy& op, int line) {
-    emit("dma_copy", "dma", {{"dst", view(op.dst)}, {"src", view(op.src)}}, line,
-         {{"transpose", op.transpose}});
+    Json attributes = {{"transpose", op.transpose}};
+    for (const tile::Access& index : op.src.index) {
+      emit("register_load", "any", {{"src", view(index)}}, line);
+      attributes["indirect"] = "src";
+    }
+    emit("dma_copy", "dma", {{"dst", view(op.dst)}, {"src", view(op.src)}}, line, attributes);
+  }
+  void trace(const tile::ScaleAdd& op, int line) {
+    emit("scalar_tensor_tensor", "vector",
+         {{"dst", view(op.dst)},
+          {"src", view(op.src)},
+          {"src1", view(op.addend)},
+          {"scalar0", view(op.scale)}},
+         line, {{"op0", "multiply"}, {"op1", "add"}});
   }
   void trace(const tile::NcMatmul& op, int line) {
     bool first = !op.always_adds;

@@ -8,6 +8,7 @@
 
 #include "trainium/devices.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/kernels/shapes.h"
 #include "trainium/simulator/dma.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/trace/program_trace.h"
@@ -123,8 +124,9 @@ TEST(Stalls, LoadsWaitForASingleSlot) {
 // The stalls of all lines add up to the time of any kernel. The lines' bytes and instructions add
 // up to the kernel's.
 TEST(Stalls, LinesAddUpToTheKernel) {
-  const kernels::KernelShape shape{.M = 300, .K = 1000, .r = 384, .N = 1100, .s = 256};
   for (const kernels::Kernel& kernel : kernels::kernels()) {
+    const kernels::KernelShape shape =
+        kernels::suited(kernel, {.M = 300, .K = 1000, .r = 384, .N = 1100, .s = 256});
     const auto tiling = kernels::fitting_tiling(kernel, shape, {}, {}, simulator::limits_of(kTrn2));
     if (!tiling.ok()) continue;
     const auto program = kernels::make_program(kernel, shape, *tiling, {});

@@ -34,7 +34,7 @@ void for_random_tilings(int shapes, int tilings, const Visit& visit) {
     for (int i = 0; i < shapes; ++i) {
       kernels::KernelShape shape = {size(1500), size(900), size(700), size(2500), size(700)};
       if (i % 3 == 2) shape.M = size(128), shape.K = 128 * size(6);
-      kernels::reduce_pivots(kernel, shape);
+      shape = kernels::suited(kernel, shape);
       const Problem problem = problem_of(kernel.name, shape, random_options(kernel, random),
                                          i % 2 == 0 ? "trn1" : "trn2");
       for (int t = 0; t < tilings; ++t) {
