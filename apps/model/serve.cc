@@ -1,6 +1,6 @@
-// The command `neuronmm serve`: serves a model over HTTP with OpenAI's, Anthropic's and Ollama's
-// APIs. It takes its address first, so that a port in use is an error at once, then loads the
-// model, and says that it listens when requests can be answered. A signal lets running answers
+// The command `neuronmm serve`: serves a model over HTTP to clients of OpenAI, Anthropic, Ollama
+// and llama.cpp. It takes its address first, so that a port in use is an error at once, then loads
+// the model, and says that it listens when requests can be answered. A signal lets running answers
 // finish.
 
 #include <algorithm>
@@ -284,7 +284,7 @@ void add_serve(Program& program) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = program.add(
       CommandGroup::kModels, "serve",
-      "Serve a model over HTTP with OpenAI's, Anthropic's and Ollama's APIs",
+      "Serve a model to clients of OpenAI, Anthropic, Ollama or llama.cpp",
       {"neuronmm serve MODEL_DIR", "neuronmm serve MODEL_DIR --port 8080 --kv-cache-memory 4GB"});
   add_serve_flags(command, *flags);
   program.set_run(

@@ -163,7 +163,7 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine, int64_t& 
       ->transform(byte_size())
       ->check(CLI::Range(int64_t{1}, kMost))
       ->type_name("SIZE")
-      ->default_str(fmt::format("{} contexts", serve::kDefaultKvContexts))
+      ->default_str(fmt::format("for {} contexts or more", serve::kDefaultKvContexts))
       ->group(kSpeed);
   command->add_option("--prefill-chunk", engine.chunk_tokens, "Read N tokens of prompts per step")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
