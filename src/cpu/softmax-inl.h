@@ -153,7 +153,7 @@ inline void add_attention(int64_t rows, int64_t features, float scale, const Att
   const Floats d;
   for (int64_t r = 0; r < rows; ++r) {
     const RowSums row = {to.max[r], to.sum + r * kSumLanes, to.weighted + r * features, features};
-    // The sums are zeros where no position was seen.
+    // Where nothing was seen the sums are zeros.
     if (from.max[r] == kMinusInfinity && hn::GetLane(hn::LoadU(d, from.sum + r * kSumLanes)) == 0) {
       continue;
     }
