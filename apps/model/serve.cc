@@ -284,7 +284,7 @@ void add_serve(Program& program) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = program.add(
       CommandGroup::kModels, "serve",
-      "Serve a model to clients of OpenAI, Anthropic, Ollama or llama.cpp",
+      "Serve a model over HTTP with OpenAI's, Anthropic's and Ollama's APIs",
       {"neuronmm serve MODEL_DIR", "neuronmm serve MODEL_DIR --port 8080 --kv-cache-memory 4GB"});
   add_serve_flags(command, *flags);
   program.set_run(
