@@ -25,7 +25,7 @@ struct ChildProgram {
 struct ChildResult {
   bool missing = false;  // true if the program does not exist
   int status = 0;        // the status that waitpid() reports
-  // What the program wrote to the stream. Of a long standard error it is the last mebibyte.
+  // The text that the program wrote to the stream, or the last mebibyte of a long standard error.
   std::string output;
 };
 

@@ -109,6 +109,7 @@ void add_emit(Program& program) {
                   {"neuronmm emit xuv --shape 512,512,256,512 -o kernel.py",
                    "neuronmm emit xuv --shape 512,512,256,512 -o kernel.py --driver torch"});
   add_kernel_flags(command, flags->kernel);
+  command->get_option("--device")->description("Write for trn1, trn2 or trn3");
   add_output_option(command, flags->output, "Write this Python file")
       ->type_name("FILE")
       ->required();

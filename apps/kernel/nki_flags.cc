@@ -66,7 +66,7 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
   command->add_flag("--values", call.values, "Also compute the values, from random inputs")
       ->group(kQuality);
   command
-      ->add_option("--ref", call.reference, "Compare values with MODULE:FUNCTION or an expression")
+      ->add_option("--ref", call.reference, "Compare values with FILE.py:FUNCTION or an expression")
       ->type_name("REF")
       ->group(kQuality);
   command->add_option("--tolerance", call.tolerance, "Allow a relative error of X")

@@ -30,7 +30,7 @@ struct TracerCall {
   std::optional<int64_t> most_bytes = {};         // Memory that the kernel's Python may take.
 };
 
-// Where a result differs from its reference.
+// The elements of a result that differ from the reference.
 struct WrongElements {
   std::vector<int64_t> index;  // The first wrong element.
   double found = 0, expected = 0;

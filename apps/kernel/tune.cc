@@ -121,6 +121,8 @@ void add_tune(Program& program) {
                   {"neuronmm tune xuv --shape 512,512,256,512",
                    "neuronmm tune xuv --shape 512,512,256,512 --device trn1 --top 3"});
   add_kernel_flags(command, flags->kernel);
+  command->get_option("--tiling")
+      ->description("Fix NAME=TILES,... and search only the other parameters");
   command->add_option("--top", flags->top, "Show the N fastest tilings")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()

@@ -31,6 +31,7 @@ constexpr const char* kHelp = R"(  /regenerate    Answer the last message again.
   /save FILE     Save the conversation as JSON.
   /load FILE     Go on with a saved conversation.
   /exit          End the chat, as Ctrl-D does.
+  /help          Show this list.
   Ctrl-C         End the answer.
   """            Begin and end a message of several lines.
 A message that begins with / needs a space before it.
@@ -219,7 +220,10 @@ void add_chat(Program& program) {
       ->group(kOutput);
   add_answer_flags(command, flags->answer);
   add_draft_option(command, flags->draft);
-  command->footer(std::string("Each line of standard input is a message, or a command:\n") + kHelp);
+  std::string footer =
+      std::string("Each line of standard input is a message, or a command:\n") + kHelp;
+  footer.pop_back();  // The help ends its lines itself.
+  command->footer(footer);
   program.set_run(
       command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);
 }

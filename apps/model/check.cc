@@ -54,7 +54,8 @@ void add_tolerance_flags(CLI::App* command, CheckFlags& flags) {
 }
 
 void add_flags(CLI::App* command, CheckFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model_dir, "Folder of the model to check")
+  command
+      ->add_option("MODEL_DIR", flags.model_dir, "Folder, GGUF file or name of the model to check")
       ->required()
       ->group(kInput);
   add_adapter_option(command);

@@ -34,12 +34,13 @@ struct CompareFlags {
 
 void add_flags(CLI::App* command, CompareFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
-  command->add_option("DENSE_DIR", flags.dense_dir, "Folder of the model before compression")
+  command
+      ->add_option("DENSE_DIR", flags.dense_dir, "Folder, GGUF file or name of the original model")
       ->required()
       ->group(kInput);
   command
       ->add_option("COMPRESSED_DIR", flags.compressed_dirs,
-                   "Folders of compressed versions of that model")
+                   "Smaller versions of that model, by compress, quantize or fit")
       ->required()
       ->group(kInput);
   add_evaluation_flags(command, flags.evaluation);

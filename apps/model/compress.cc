@@ -151,7 +151,8 @@ void add_compress(Program& program) {
   add_compress_flags(command, *flags);
   program.set_usage(command,
                     "MODEL_DIR --ratio X -o DIR "
-                    "(--calibration FILE | --self-generated N | --statistics DIR)");
+                    "(--calibration FILE | --self-generated N | --statistics DIR | "
+                    "--form uv --method svd)");
   program.set_run(
       command, [flags] { return run(*flags); }, ProcessMode::kDataParallel);
 }

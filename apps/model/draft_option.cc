@@ -61,7 +61,7 @@ Result<model::Transformer> load_transformer(const fs::path& folder, const model:
 
 CLI::Option* add_draft_option(CLI::App* command, std::string& draft) {
   return command
-      ->add_option("--draft", draft, "Let this smaller model propose tokens, or ngram the text")
+      ->add_option("--draft", draft, "Let a smaller model propose tokens; ngram needs none")
       ->type_name("DIR")
       ->group(kSpeed);
 }

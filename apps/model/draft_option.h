@@ -16,7 +16,7 @@ namespace neuronmm::apps {
 
 CLI::Option* add_draft_option(CLI::App* command, std::string& draft);
 
-// What --draft names.
+// The draft that --draft names.
 struct LoadedDraft {
   std::string option;                               // empty without --draft
   std::unique_ptr<model::Transformer> transformer;  // null for ngram and without --draft

@@ -166,7 +166,9 @@ void add_device_flags(CLI::App* command, ExportFlags& flags) {
 }
 
 void add_export_flags(CLI::App* command, ExportFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model, "Model, for a Trainium compressed and in bf16")
+  command
+      ->add_option("MODEL_DIR", flags.model,
+                   "Folder, GGUF file or name; for a Trainium compressed, in bf16")
       ->required()
       ->group(kInput);
   command->add_option("--prompt", flags.prompts, "Record how TEXT goes on; repeatable")
@@ -221,7 +223,9 @@ void add_export(Program& program) {
       "A GGUF file holds the whole model with its tokenizer. A padded folder is dense\n"
       "and has layers of equal sizes, as vLLM needs it. A folder for a Trainium\n"
       "links the weights; its logits were computed on this CPU, its latencies are\n"
-      "simulated, and it has a script that checks it there.");
+      "simulated, and it has a script that checks it there.\n"
+      "--prompt, --prompt-tokens, --new-tokens, --device and --sdk are for a Trainium.\n"
+      "--type, --strict, --calibration and --statistics are for gguf.");
   command->parse_complete_callback([command, flags] { check_target(*command, flags->target); });
   program.set_run(command, [flags]() -> Result<int> {
     if (flags->target == kPaddedTarget) {

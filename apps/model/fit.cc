@@ -138,7 +138,7 @@ void add_fit(Program& program) {
                    "neuronmm fit MODEL_DIR -o fast --decode 2x --calibration text.txt"});
   command
       ->add_option("MODEL_DIR", flags->given.model,
-                   "Folder of a dense model in Hugging Face's format")
+                   "Folder, GGUF file or Hugging Face name of a dense model")
       ->required()
       ->group(kInput);
   add_calibration_option(command, flags->given.calibration)->required();

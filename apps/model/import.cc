@@ -202,8 +202,7 @@ void add_import(Program& program) {
                   "Make a model folder from a GGUF file, or from a model and an adapter",
                   {"neuronmm import model.Q4_K_M.gguf -o model",
                    "neuronmm import MODEL_DIR --adapter adapter -o merged"});
-  command
-      ->add_option("FILE", flags->file, "GGUF file or part of a split one; a folder with --adapter")
+  command->add_option("FILE", flags->file, "GGUF file or one part of it; with --adapter any model")
       ->required()
       ->group(kInput);
   const CLI::Option* const adapter = add_adapter_option(command);
@@ -216,7 +215,7 @@ void add_import(Program& program) {
           ->type_name("TYPE")
           ->capture_default_str()
           ->group(kQuality);
-  add_bits_flags(command, flags->bits, "Round linear weights to the nearest of 8, 6 or 4 bits")
+  add_bits_flags(command, flags->bits, "Round linear weights to 8, 6 or 4 bits, without a text")
       ->excludes(dtype);
   command->footer(
       "Quantized weights become floats; --dtype f32 keeps them exactly. `neuronmm\n"

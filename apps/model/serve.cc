@@ -1,6 +1,6 @@
-// The command `neuronmm serve`: serves a model over HTTP with OpenAI's, Anthropic's and Ollama's
-// APIs. It takes its address first, so that a port in use is an error at once, then loads the
-// model, and says that it listens when requests can be answered. A signal lets running answers
+// The command `neuronmm serve`: serves a model over HTTP to clients of OpenAI, Anthropic, Ollama
+// and llama.cpp. It takes its address first, so that a port in use is an error at once, then loads
+// the model, and says that it listens when requests can be answered. A signal lets running answers
 // finish.
 
 #include <algorithm>

@@ -163,7 +163,7 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine, int64_t& 
       ->transform(byte_size())
       ->check(CLI::Range(int64_t{1}, kMost))
       ->type_name("SIZE")
-      ->default_str(fmt::format("{} contexts", serve::kDefaultKvContexts))
+      ->default_str(fmt::format("for {} contexts or more", serve::kDefaultKvContexts))
       ->group(kSpeed);
   command->add_option("--prefill-chunk", engine.chunk_tokens, "Read N tokens of prompts per step")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
@@ -262,8 +262,9 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   add_numa_option(command, flags.device);
   add_kv_option(command, flags.device);
   command->footer(
-      "A size of 4G or 4GB has 4 x 10^9 bytes, 4GiB has 4 x 2^30. A key in the variable\n"
-      "NEURONMM_API_KEY is hidden from other users of the machine.");
+      "Clients of llama.cpp's server work as well. A size of 4G or 4GB has 4 x 10^9\n"
+      "bytes, 4GiB has 4 x 2^30. A key in the variable NEURONMM_API_KEY is hidden from\n"
+      "other users of the machine.");
 }
 
 }  // namespace neuronmm::apps

@@ -38,7 +38,7 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
                                      const model::GenerateOptions& options,
                                      const StreamOptions& stream_options);
 
-// What a user can do about an answer that was cut, as the end of a sentence.
+// Advice for a user whose answer was cut, as the end of a sentence.
 struct NextSteps {
   std::string_view context_full, limit;
 };

@@ -196,7 +196,7 @@ def _fixture(name, fixtures, users):
 
 
 class _Request:
-    """What a fixture sees of the run: every option that begins with --simulation is on."""
+    """The run as a fixture sees it: every option that begins with --simulation is on."""
 
     @property
     def config(self):

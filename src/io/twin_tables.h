@@ -29,7 +29,7 @@ struct TableRows {
   DType dtype = DType::kF32;
 };
 
-// What two tables that are the same up to rounding have in common.
+// The comparison of two tables that are the same up to rounding.
 struct TwinTables {
   // The root mean square of the difference, and of the rounding errors of both tables, relative to
   // that of the values.

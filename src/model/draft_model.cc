@@ -99,7 +99,7 @@ class DraftModel::State : public DraftState {
 struct DraftModel::Drafting {
   DraftTask* task;
   DraftCache* cache;
-  // What the sequence would become. Null if only a part of the text is read.
+  // The sequence with its proposals. Null if only a part of the text is read.
   std::unique_ptr<Continuation> preview;
   std::vector<TokenId> input;     // the tokens of the next pass
   double reach = 1.0;             // the chance that all proposals so far are accepted

@@ -32,7 +32,7 @@ class ProposalOdds {
   double chance(size_t grade) const { return chances_[grade]; }
   double mean_chance() const { return mean_; }
 
-  // What may be proposed for the next token.
+  // The number of proposals that are allowed for the next token.
   struct Allowance {
     int64_t most = 0;
     bool trial = false;  // whether chances do not matter

@@ -54,7 +54,7 @@ TEST_F(NkiCommand, ReportsASavedTrace) {
   EXPECT_EQ(trace["otherData"]["counters"].size(), 3u);
 }
 
-// What a living process locks stays, and so do files and folders of others with similar names.
+// Folders that a living process locks stay, and so do files of others with similar names.
 TEST_F(NkiCommand, TemporaryFoldersOfKilledRunsAreRemoved) {
   const fs::path temporary = path("tmp");
   fs::create_directories(temporary / "neuronmm-nki-killed");

@@ -60,7 +60,7 @@ TEST(TimeEstimate, TasksThatAreNotNeededTakeNoTime) {
   estimate.begin("narrowing", 0.0);
   EXPECT_DOUBLE_EQ(*estimate.seconds_left(15.0, 0.5), 15.0 + 10.0);
   estimate.end(30.0, 1.0);
-  // The same label does not come again, and stands for itself.
+  // No other part has this label, so the label stands for itself.
   estimate.begin("narrowing", 0.0);
   EXPECT_DOUBLE_EQ(*estimate.seconds_left(4.0, 0.5), 4.0 + 10.0);
 }

@@ -6,7 +6,7 @@
 
 namespace neuronmm::faults {
 
-// What a command line needs. It is skipped where that is missing.
+// The part of the system that a command line needs. The line is skipped where the part is missing.
 enum class Needs { kNothing, kFinetune, kPython, kMpirun };
 
 struct Command {
@@ -15,8 +15,8 @@ struct Command {
   // The files and folders that the command makes in run/, separated by spaces. Each appears whole
   // or not at all. The first one is what a rerun may refuse to replace.
   const char* outputs;
-  // What may stay in run/ after an error besides "OUTPUT.partial": measurements that a later run
-  // uses.
+  // The measurements that may stay in run/ after an error, besides "OUTPUT.partial", because a
+  // later run uses them.
   const char* keeps = "";
   bool replaces = false;     // whether run/out is a model folder that the command may replace
   bool refuses = false;      // whether the command refuses to replace a file (folders are never)

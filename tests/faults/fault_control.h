@@ -8,7 +8,7 @@
 
 namespace neuronmm::faults {
 
-// What a system call does, which decides how it can fail.
+// The kind of a system call, which decides how the call can fail.
 enum class CallKind : uint8_t {
   kOpen,        // opens a file or folder that exists
   kCreate,      // opens a file that may be new

@@ -12,7 +12,7 @@
 
 namespace neuronmm::many_cores {
 
-// What the tasks do with which a thread begins.
+// The work of the tasks that a thread begins with.
 struct ThreadLoad {
   int64_t tasks = 0;
   int64_t weight_bytes = 0;  // of packed weights

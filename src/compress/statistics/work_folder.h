@@ -11,7 +11,7 @@
 
 namespace neuronmm::compress {
 
-// What open_work_folder() does with work that was kept under other settings.
+// Says what open_work_folder() does with work that was kept under other settings.
 enum class OtherWork { kRefuse, kDelete };
 
 // Prepares the work folder `folder` (io::FolderWriter::resume_folder()). `settings` is a JSON

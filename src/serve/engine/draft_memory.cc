@@ -9,8 +9,8 @@ namespace {
 class BlockCache : public model::DraftCache {
  public:
   BlockCache(KvMemory& memory, const std::string& salt) : memory_(memory, salt) {}
-  // What the draft has computed may be of use to a request that begins with the same tokens, even
-  // if the last of them were not accepted.
+  // Another request that begins with the same tokens can use what the draft has computed, even if
+  // the last of the tokens were not accepted.
   ~BlockCache() override {
     // After a pass that failed, the cache may have tokens that `held` lacks.
     cache().set_length(std::min(memory_.length(), std::ssize(held)));

@@ -72,7 +72,7 @@ class SequenceMemory {
   // from the cache, because its logits have to be computed. Returns false if there are not enough
   // blocks.
   [[nodiscard]] bool reserve_with_prefix(std::span<const TokenId> tokens);
-  // The same without the prefix cache.
+  // Reserves memory for the same tokens without the prefix cache.
   [[nodiscard]] bool reserve_whole(std::span<const TokenId> tokens);
   // Appends complete cached blocks that were computed from the sequence's next tokens, as far as
   // there are any. `tokens` are all tokens of the sequence. Nothing happens if the last block is

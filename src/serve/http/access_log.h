@@ -59,7 +59,7 @@ class AccessLog {
   int64_t lost() const { return lost_; }
 
  private:
-  // What the writing thread takes over from the threads that call write().
+  // The records that the writing thread takes over from the threads that call write().
   struct Batch {
     std::string lines;
     int64_t dropped = 0;  // records after `lines` that did not fit

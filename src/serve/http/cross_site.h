@@ -15,7 +15,7 @@
 
 namespace neuronmm::serve {
 
-// What the decision depends on, apart from the request.
+// The settings of the server that the decision depends on.
 struct CrossSiteRules {
   std::vector<std::string> origins;  // as in ServerOptions::cors_origins
   std::vector<std::string> hosts;  // names of this server as normalized_host() returns them, or "*"

@@ -16,7 +16,7 @@
 
 namespace neuronmm::serve {
 
-// What the calls of one request must look like.
+// The form that the calls of one request must have.
 struct StrictCalls {
   ConstraintFactory make_call;  // makes the constraint of one call, without its marker
   std::shared_ptr<const grammar::TextMark> mark;

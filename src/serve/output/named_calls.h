@@ -23,8 +23,8 @@ struct NamedCallMarks {
   // mark for quotes.
   std::string quote = {};
   bool has_number = false;  // the number of the call follows the name, as in "f:0"
-  // What forced calls have between `begin` and the name, the name and the arguments, the arguments
-  // and `end`, and two calls.
+  // The texts of forced calls between `begin` and the name, between the name and the arguments,
+  // between the arguments and `end`, and between two calls.
   std::string before_name = {}, before_arguments = {}, after_arguments = {}, between = {};
 };
 

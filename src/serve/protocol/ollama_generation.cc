@@ -75,7 +75,7 @@ ApiResult<ChatPromptTokens> fitting_prompt(const ServedModel& model, const Ollam
   };
   if (fits(best) || !request.truncates) return best;
   const std::vector<size_t> beginnings = possible_beginnings(conversation.messages);
-  // Of the beginnings, so many from the end fit, and so many do not.
+  // `fitting` beginnings from the end fit, and `too_many` do not.
   size_t fitting = 0, too_many = beginnings.size() + 1, step = 1;
   while (fitting + 1 < too_many) {
     const bool steps = step > 0 && fitting + step < too_many;

@@ -43,7 +43,7 @@ class OllamaWriter : public ResponseWriter {
   struct Call {
     std::string id, name, arguments;
   };
-  // What has not been sent yet. Without a stream that is the whole answer.
+  // The part of the answer that has not been sent yet. Without a stream it is the whole answer.
   struct Piece {
     std::string thinking, content;
     std::vector<Call> calls;

@@ -30,8 +30,8 @@ struct NumberLimits {
 // How many digits a number may have.
 enum class NumberDigits {
   kAny,
-  // As many as a double or a 64-bit integer has: at most kMostSignificant of them if there is a
-  // point, else at most kMostWhole. Bounds and divisors of more digits can be written in full. A
+  // Allows as many digits as a double or a 64-bit integer has: at most kMostSignificant if there is
+  // a point, else at most kMostWhole. Bounds and divisors of more digits can be written in full. A
   // model that writes digits then comes to an end.
   kMachine,
 };

@@ -30,7 +30,7 @@ void Counter::add(double begin, double end, double amount) {
 
 std::vector<Counter::Step> Counter::steps() const { return exact() ? exact_steps() : mean_steps(); }
 
-// What ends at a time makes room for what begins then, so the changes of one time are one step.
+// All changes of one time are one step, because what ends makes room for what begins then.
 std::vector<Counter::Step> Counter::exact_steps() const {
   std::vector<Step> sorted = changes_;
   std::ranges::sort(sorted, {}, &Step::ns);

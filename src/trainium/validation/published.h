@@ -73,8 +73,8 @@ inline constexpr PublishedRowBlock kPublishedRowBlocks[] = {
 // Returns the measured program, with the paper's other blocks and its bf16 sums.
 kernels::Instance kernel_of(const PublishedRowBlock& block);
 
-// What the paper states of its fused kernel. The source of the average over NKI XUV is the abstract
-// of arXiv 2510.25977, version 1. That of the others is third-party notes on the paper
+// The paper's statements on its fused kernel. The source of the average over NKI XUV is the
+// abstract of arXiv 2510.25977, version 1. That of the others is third-party notes on the paper
 // (3brown1blue, videos/neuronmm). Neither says which shapes the averages are taken over.
 inline constexpr double kStatedSpeedupOverXw = 2.09;
 inline constexpr double kStatedSpeedupOverXuv = 1.35;
