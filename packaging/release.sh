@@ -75,9 +75,10 @@ write_bom() {  # arguments: PACKAGE
   mapfile -t names < <(contents_of "$1" | sort -u)
   serial=$("$python" -c 'import sys, uuid; print(uuid.uuid5(uuid.NAMESPACE_URL, sys.argv[1]))' "$commit/$(basename "$1")")
   versions_of "${names[@]}" | "$work/bom/bin/debsbom" generate --from-pkglist --sbom-type cdx --distro-name neuronmm \
-    --distro-version "$version" --distro-supplier "neuronmm developers" --timestamp "$date" \
-    --cdx-serialnumber "$serial" --add-meta-data "commit=$commit" --add-meta-data "package=$(basename "$1")" \
-    --out "$1.cdx.json"
+    --distro-arch "$(dpkg --print-architecture)" --distro-version "$version" --timestamp "$date" \
+    --distro-supplier "neuronmm developers" --cdx-serialnumber "$serial" --add-meta-data "commit=$commit" \
+    --add-meta-data "package=$(basename "$1")" --out "$1.cdx.json"
+  packaging/complete_bom.py "$1.cdx.json" "$1"
   [ -s "$1.cdx.json" ] || fail "$1.cdx.json: expected a bill of materials, found none"
 }
 
