@@ -15,15 +15,19 @@ from DENSE is measured on the first --windows windows of 1,024 tokens of --text 
 perplexity` for all rows. For that, llama.cpp's files are imported in f32. Their KL therefore lacks the
 error of llama.cpp's rounded activations, while ours contains that of our own.
 
-The script prints the table in Markdown and writes WORK/first_table.json and WORK/first_table.svg.
+The script prints the table in Markdown and writes WORK/first_table.json, .csv and .svg. The last two belong into
+docs/measurements, and a test compares README.md with them.
 """
 
 import argparse
+import csv
+import datetime
 import html
 import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -157,6 +161,25 @@ def table(rows: list[Row], known: dict) -> str:
     return "\n".join(lines)
 
 
+def name_in_readme(row: Row) -> str:
+    """Returns the name of a row in README.md, in which the dense model is called the original."""
+    return "original, bf16" if row.name == "bf16" else row.name.replace("llama.cpp ", "llama.cpp, ")
+
+
+def write_csv(path: pathlib.Path, rows: list[Row], known: dict, options: argparse.Namespace) -> None:
+    names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    machine = f"{options.threads} cores of {names[0] if names else 'an unknown processor'}"
+    with open(path, "w", newline="") as file:
+        written = csv.writer(file, lineterminator="\n")
+        written.writerow(["model", "weights_mb", "reading_tokens_per_s", "writing_tokens_per_s", "kl", "prompt_tokens",
+                          "new_tokens", "windows", "context", "turns", "machine", "date"])  # fmt: skip
+        for row in rows:
+            values = known[row.name]
+            written.writerow([name_in_readme(row), f"{values['bytes'] / 1e6:.0f}", f"{values['read']:.0f}",
+                              f"{values['write']:.1f}", f"{values['kl']:.4f}", PROMPT_TOKENS, NEW_TOKENS,
+                              options.windows, CONTEXT, options.turns, machine, datetime.date.today()])  # fmt: skip
+
+
 def picture(rows: list[Row], known: dict) -> str:
     """Returns an SVG of KL divergence (logarithmic) over tokens/s of writing."""
     points = [(known[row.name]["write"], max(known[row.name]["kl"], 1e-5), row) for row in rows]
@@ -222,6 +245,7 @@ def main() -> None:
             results.write_text(json.dumps(known, indent=2))
     measure_speeds(rows, options, known)
     results.write_text(json.dumps(known, indent=2))
+    write_csv(options.work / "first_table.csv", rows, known, options)
     (options.work / "first_table.svg").write_text(picture(rows, known))
     print(table(rows, known))
 

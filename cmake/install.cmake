@@ -6,6 +6,12 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# Comes first, and with each component.
+foreach(component program development)
+  install(CODE "set(NEURONMM_VERSION ${PROJECT_VERSION})" COMPONENT ${component})
+  install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/check_prefix.cmake COMPONENT ${component})
+endforeach()
+
 # Parts that are OPTIONAL are left out if they were not built, as after `cmake --build build --target neuronmm`.
 install(TARGETS neuronmm RUNTIME COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
@@ -51,7 +57,13 @@ foreach(header ${promised_headers} ${included_headers})
 endforeach()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/neuronmm)
 install(EXPORT neuronmm NAMESPACE neuronmm:: FILE neuronmm-targets.cmake DESTINATION ${package} COMPONENT development)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake COMPATIBILITY SameMinorVersion)
+# From 1.0 on, docs/reference/compatibility.md promises the headers within one major version.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(compatible SameMinorVersion)
+else()
+  set(compatible SameMajorVersion)
+endif()
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake COMPATIBILITY ${compatible})
 install(FILES cmake/neuronmm-config.cmake ${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake DESTINATION ${package}
         COMPONENT development)
 
