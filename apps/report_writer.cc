@@ -5,6 +5,7 @@
 
 #include "help.h"
 #include "provenance.h"
+#include "report_version.h"
 
 namespace neuronmm::apps {
 
@@ -39,6 +40,7 @@ Status ReportWriter::write_json_text(std::string_view json) {
 Status ReportWriter::write_json(nlohmann::ordered_json json) {
   if (!json_.wanted()) return {};  // models are not read for nothing
   if (json.is_array()) json = {{"rows", std::move(json)}};
+  json[kReportVersionKey] = kReportVersion;
   NMM_ASSIGN(json["provenance"], provenance_json());
   // File names need not be UTF-8. Bytes that JSON cannot hold are replaced instead of refused.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;

@@ -3,6 +3,7 @@
 #
 #   bench/reproduce.sh PAGE [STEP...]   run the steps of a page, such as "tuning" or "readme"
 #   bench/reproduce.sh --list [PAGE]    print the steps, and what each needs that is not there
+#   bench/reproduce.sh --sections PAGE  print the sections that the steps of a page make
 #   bench/reproduce.sh --uncovered      print the tables that no step makes
 #
 # The steps are in bench/pages/PAGE.sh, and a step is named by its number. The output of each goes to
@@ -29,7 +30,7 @@ wanted=()
 missing_of() {  # arguments: NAME...
   local name
   for name in "$@"; do
-    [ -n "${!name:-}" ] && { [ -e "${!name}" ] || command -v "${!name}" >/dev/null; } || echo "$name"
+    if [ -z "${!name:-}" ] || ! { [ -e "${!name}" ] || command -v "${!name}" >/dev/null; }; then echo "$name"; fi
   done
 }
 
@@ -123,11 +124,15 @@ case ${1:-} in
     trap 'rm -f "$covered"' EXIT
     print_uncovered
     exit ;;
+  --sections)
+    mode=sections
+    read_page "${2:-}"
+    exit ;;
   --list)
     mode=list
     for name in ${2:-$(pages)}; do read_page "$name"; done
     exit ;;
-  "" | -*) sed -n 's/^# \?//; 2,21p' "$0" >&2; exit 2 ;;
+  "" | -*) sed -n '2,/^set /s/^# \?//p' "$0" >&2; exit 2 ;;
 esac
 name=$1
 shift

@@ -19,7 +19,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 fail() { echo "$0: $*" >&2; exit 1; }
-usage() { sed -n 's/^# \?//; 2,18p' "$0" >&2; exit 2; }
+usage() { sed -n '2,/^set /s/^# \?//p' "$0" >&2; exit 2; }
 
 twice=false source_only=false out="" python=python3
 while [ $# -gt 0 ]; do

@@ -11,6 +11,7 @@
 #include "io/json_file.h"
 #include "kernel/quantities.h"
 #include "message.h"
+#include "report_version.h"
 #include "trainium/trace/error_band.h"
 
 namespace neuronmm::apps {
@@ -33,6 +34,14 @@ Error another(const Baseline& baseline, std::string_view what, const std::string
   return fail(
       "--baseline {}: expected a report of the {} {}, found {}; write a new one with --json",
       baseline.path, what, expected, found);
+}
+
+// Reports of programs before 1.0 have no version and the keys of version 1.
+Status check_report_version(const io::JsonFields& report) {
+  NMM_ASSIGN(const auto version, report.integer(kReportVersionKey));
+  if (!version || *version == kReportVersion) return {};
+  return report.wrong(kReportVersionKey,
+                      fmt::format("{}; write a new report with --json", kReportVersion));
 }
 
 std::string comparison_of(const LatencyVerdict& verdict) {
@@ -63,6 +72,7 @@ Result<Baseline> read_baseline(const std::string& path) {
   const auto json = io::read_json_object(path, kMostBaselineBytes);
   if (!json.ok()) return fail("--baseline {}", json.error().message);
   const io::JsonFields fields(*json, option);
+  NMM_TRY(check_report_version(fields));
   if (fields.find("latency_ms") == nullptr || fields.find("kernel") == nullptr) {
     return fail(
         "{}: expected a report of one kernel, written by `neuronmm nki --json`, found an object "

@@ -34,6 +34,7 @@ CLI::RequiredError missing_prompt() {
 }
 
 void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
+  // --prompt has a second use beside the position: a prompt may begin with a dash.
   auto* prompt = command
                      ->add_option("PROMPT,--prompt", flags.prompt,
                                   "Text to continue; - or a pipe gives it on stdin")

@@ -129,7 +129,8 @@ class RoundingMeasurement {
   static std::string part_name(int64_t layer, size_t part) {
     return fmt::format("layers.{}.{}", layer, part);
   }
-  // A table has another name, because older programs measured it as a head only.
+  // A table has another name, because version 0.2.0 measured it as a head only, and its
+  // measurements must not be taken for those of a table.
   std::string head_name() const { return inputs_.config.tie_word_embeddings ? "table" : "head"; }
 
   // Returns whether the losses of all parts and of the head are saved. Only these need the codes.

@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "io/record_version.h"
+
 namespace neuronmm::io {
 namespace {
 
@@ -78,6 +80,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (value == nullptr) return std::optional<CompressionRecord>();
   if (!value->is_object()) return config_fields.wrong(kRecordKey, "an object");
   const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kRecordKey));
+  NMM_TRY(check_record_version(fields));
   CompressionRecord record;  // "allocate" and "calibration" came later, "align" was removed
   NMM_ASSIGN(record.method, fields.required_string("method"));
   NMM_ASSIGN(const auto ratio, fields.number("ratio"));
@@ -139,9 +142,13 @@ Result<std::string> with_compression_record(std::string_view original_text,
     if (mlp.input > 0) layer["input"] = mlp.input;
     if (mlp.neurons > 0) layer["neurons"] = mlp.neurons;
   }
-  document[kRecordKey] = {{"method", record.method}, {"ratio", record.ratio},
-                          {"block", record.block},   {"allocate", record.allocate},
-                          {"form", record.form},     {"ranks", std::move(ranks)}};
+  document[kRecordKey] = {{kRecordVersionKey, kRecordVersion},
+                          {"method", record.method},
+                          {"ratio", record.ratio},
+                          {"block", record.block},
+                          {"allocate", record.allocate},
+                          {"form", record.form},
+                          {"ranks", std::move(ranks)}};
   if (!record.align.empty()) document[kRecordKey]["align"] = record.align;
   if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
   if (!record.settings.empty())

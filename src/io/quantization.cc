@@ -4,6 +4,7 @@
 
 #include "io/foreign_quantization.h"
 #include "io/json_file.h"
+#include "io/record_version.h"
 
 namespace neuronmm::io {
 namespace {
@@ -47,6 +48,7 @@ Result<LowBitFormat> read_format(const JsonFields& fields, bool floats) {
 }
 
 Result<Quantization> read_formats(const JsonFields& fields) {
+  NMM_TRY(check_record_version(fields));
   Quantization quantization;
   NMM_ASSIGN(quantization.format, read_format(fields, false));
   NMM_ASSIGN(quantization.calibration, read_calibration(fields));
@@ -156,7 +158,8 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
   // The ordered object keeps the order of the keys.
   ordered_json document = ordered_json::parse(original_text);
   document.erase(kOlderKey);
-  ordered_json entry = format_json(quantization.format);
+  ordered_json entry = {{kRecordVersionKey, kRecordVersion}};
+  entry.update(format_json(quantization.format));
   for (const auto& [module, format] : quantization.exceptions) {
     entry[kExceptionsKey][module] = format_json(format);
   }

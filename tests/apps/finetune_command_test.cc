@@ -115,6 +115,7 @@ TEST_F(FinetuneProgram, TheTeacherWritesTheTextIfThereIsNoData) {
   const auto report = nlohmann::json::parse(read(json));
   EXPECT_EQ(report["generated_tokens"], 512);
   EXPECT_EQ(report["provenance"]["models"].size(), 2u);  // the model and its teacher
+  EXPECT_EQ(report["format_version"], 1);
   EXPECT_TRUE(report["data"].is_null()) << report["data"];
   ASSERT_EQ(report["phases"].size(), 2u);
   for (const auto& layer : report["phases"][0]["layers"]) {

@@ -41,6 +41,7 @@ TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
   const auto report = nlohmann::json::parse(read(path("fit.json")));
   EXPECT_LE(report["measured"]["bytes"], 5e6);
   EXPECT_EQ(report["provenance"]["models"].size(), 1u);
+  EXPECT_EQ(report["format_version"], 1);
   EXPECT_NE(read(path("fit.html")).find("What made this page"), std::string::npos);
   EXPECT_EQ(report["layers"].size(), 4u);
   EXPECT_GE(report["front_of_bytes"].size(), 3u);

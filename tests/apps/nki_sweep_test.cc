@@ -258,6 +258,8 @@ TEST_F(NkiGate, ADamagedBaselineIsRefused) {
   }
   expect(neuronmm(run + baseline({{"kernel", 3}})), 1, {"\"kernel\": expected a string, found 3"});
   expect(neuronmm(run + baseline({{"inputs", "x"}})), 1, {"\"inputs\": expected an array"});
+  expect(neuronmm(run + baseline({{"format_version", 2}})), 1,
+         {"old.json: \"format_version\": expected 1; write a new report with --json, found 2"});
 }
 
 TEST_F(NkiGate, WrongUsageIsRefused) {

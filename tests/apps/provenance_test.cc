@@ -75,6 +75,7 @@ TEST_F(Provenance, EveryReportSaysWhatMadeIt) {
     SCOPED_TRACE(command);
     const Json whole = report(command, arguments);
     ASSERT_TRUE(whole.is_object());
+    EXPECT_EQ(whole.value("format_version", 0), 1);
     const Json made = whole.value("provenance", Json());
     ASSERT_TRUE(made.is_object()) << whole;
     EXPECT_TRUE(std::regex_match(made["program"].get<std::string>(),

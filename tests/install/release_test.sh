@@ -10,7 +10,7 @@ mkdir -p "$work"
 fail() { echo "$*"; exit 1; }
 
 for clone in one two; do
-  git clone --quiet --shared "file://$root" "$work/$clone" 2>/dev/null || git clone --quiet "$root" "$work/$clone"
+  git clone --quiet --shared "$root" "$work/$clone"
   # The script of this working tree, as it will be committed.
   cp "$root/packaging/release.sh" "$work/$clone/packaging/release.sh"
   git -C "$work/$clone" -c user.name=test -c user.email=test@localhost -c commit.gpgsign=false commit --quiet --all \

@@ -178,6 +178,17 @@ TEST(CompressionRecord, WhatIsWrittenIsReadBackAndReplaced) {
   EXPECT_EQ(config->compression->ranks[0].down, 3);
 }
 
+// A record without a version is one of version 1.
+TEST(CompressionRecord, TheVersionIsWrittenAndLaterOnesAreRefused) {
+  EXPECT_TRUE(compressed_config(R"({"format_version":1})").ok());
+  EXPECT_TRUE(fails_with(compressed_config(R"({"format_version":2})"),
+                         {"\"neuronmm_compression\"", "\"format_version\"", "newer", "2"}));
+  const auto record = compressed_config("{}")->compression;
+  const auto written = with_compression_record(small_config().dump(), *record, "config.json");
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  EXPECT_EQ(nlohmann::json::parse(*written)["neuronmm_compression"]["format_version"], 1);
+}
+
 TEST(CompressionRecord, WritingNeedsAJsonObject) {
   EXPECT_TRUE(fails_with(with_compression_record("[]", kWritten, "c"), {"c: expected a JSON"}));
   EXPECT_TRUE(fails_with(with_compression_record("{", kWritten, "c"), {"c: malformed"}));

@@ -87,9 +87,9 @@ TEST(Quantization, ModulesMayBeExceptions) {
   const auto written = with_quantization(small_config().dump(), "config.json", mixed);
   ASSERT_TRUE(written.ok()) << written.error().message;
   EXPECT_EQ(nlohmann::json::parse(*written)["neuronmm_quantization"],
-            nlohmann::json::parse(
-                R"({"bits":4,"group_size":16,"exceptions":{"lm_head":{"bits":6,"group_size":128},)"
-                R"("v_proj":{"bits":8,"group_size":128}}})"));
+            nlohmann::json::parse(R"({"format_version":1,"bits":4,"group_size":16,)"
+                                  R"("exceptions":{"lm_head":{"bits":6,"group_size":128},)"
+                                  R"("v_proj":{"bits":8,"group_size":128}}})"));
   const auto config = ModelConfig::parse(*written, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
   ASSERT_EQ(config->quantization, mixed);
@@ -132,6 +132,13 @@ TEST(Quantization, CalibrationTextsAreKept) {
                          {"\"calibration\"[0]", "\"name\"", "missing"}));
 }
 
+TEST(Quantization, EntriesOfALaterVersionAreRefused) {
+  EXPECT_TRUE(quantized_config(R"({"bits":8,"group_size":128,"format_version":1})").ok());
+  EXPECT_TRUE(
+      fails_with(quantized_config(R"({"bits":8,"group_size":128,"format_version":2})"),
+                 {"\"neuronmm_quantization\"", "\"format_version\"", "use a newer neuronmm", "2"}));
+}
+
 TEST(Quantization, WritingKeepsTheOtherKeys) {
   const std::string original = small_config().dump();
   const auto written = with_quantization(original, "config.json");
@@ -140,7 +147,8 @@ TEST(Quantization, WritingKeepsTheOtherKeys) {
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_TRUE(config->quantization.has_value());
   nlohmann::json keys = nlohmann::json::parse(*written);
-  EXPECT_EQ(keys["neuronmm_quantization"], nlohmann::json({{"bits", 8}, {"group_size", 128}}));
+  EXPECT_EQ(keys["neuronmm_quantization"],
+            nlohmann::json({{"format_version", 1}, {"bits", 8}, {"group_size", 128}}));
   keys.erase("neuronmm_quantization");
   EXPECT_EQ(keys, small_config());
   const auto again = with_quantization(

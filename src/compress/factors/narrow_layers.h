@@ -68,8 +68,8 @@ Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& input
                                                   const NarrowRequest& request,
                                                   const std::filesystem::path& out);
 
-// Returns the file of a narrowed layer. Its name begins with "shaped-", and runs that an earlier
-// version began can continue because the name stays.
+// Returns the file of a narrowed layer. Its name begins with "shaped-" and stays, because `fit`
+// keeps such files in its folder of measurements, which later versions read.
 std::filesystem::path narrowed_path(const std::filesystem::path& folder, int64_t layer);
 // Returns a function that reads the MLPs from these files, with their values as the model will
 // store them. The function fails if a file is missing or damaged. `inputs` must outlive it.
