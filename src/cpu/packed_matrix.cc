@@ -182,6 +182,17 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign)
   copy_to_domains();
 }
 
+PackedMatrix::PackedMatrix(int64_t k, int64_t n, WeightType type, Buffer<uint32_t> storage)
+    : k_(k), n_(n), type_(type), words_(std::move(storage)) {
+  NMM_CHECK(type == WeightType::kFp32 || type == WeightType::kBf16);
+  allocate();
+}
+
+int64_t PackedMatrix::storage_words(int64_t k, int64_t n, WeightType type) {
+  const int64_t rows = type == WeightType::kBf16 ? bf16_words(k) : k;
+  return (n + kPanel - 1) / kPanel * kPanel * rows + kPanelPadding;
+}
+
 void PackedMatrix::pack(const ops::WeightView& rows, int64_t first) {
   switch (type_) {
     case WeightType::kFp32:
@@ -273,7 +284,7 @@ void PackedMatrix::copy_to_domains() {
 // Allocates the panels. Only the last panel, if it lacks columns, and the rows that bf16 pads each
 // panel with are set to zero.
 void PackedMatrix::allocate() {
-  words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
+  words_.reserve(panels() * panel_words() + kPanelPadding);
   const int64_t padding =
       type_ == WeightType::kBf16 ? (bf16_words(k_) - k_ / 2) * kPanel : int64_t{0};
   const auto clear = [&](int64_t panel, int64_t words) {
