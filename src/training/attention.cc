@@ -82,11 +82,11 @@ struct Head {
   }
   // The factor of the query at a position.
   T scale(int64_t position) const {
-    double scale = shape.score_scale != 0.0 ? shape.score_scale
-                                            : 1.0 / std::sqrt(static_cast<double>(dim()));
+    double scale =
+        shape.score_scale != 0.0 ? shape.score_scale : 1.0 / std::sqrt(static_cast<double>(dim()));
     if (temperature.beta != 0.0) {
-      scale *= 1.0 + temperature.beta * std::log1p(static_cast<double>(
-                                            position / temperature.original_context));
+      scale *= 1.0 + temperature.beta *
+                         std::log1p(static_cast<double>(position / temperature.original_context));
     }
     return static_cast<T>(scale);
   }
@@ -273,17 +273,16 @@ Tensor<T> attention(Tape<T>& tape, const ops::AttentionShape& shape,
   const Precision precision = tape.precision();
   Rows<T> o(q->rows(), q->columns());
   std::vector<T> lse(static_cast<size_t>(q->rows() * shape.num_attention_heads));
-  for_each_head<T>(shape, temperature, sequences, precision, [&](const Head<T>& head) {
-    attend(head, q->data, k->data, v->data, o, lse);
-  });
+  for_each_head<T>(shape, temperature, sequences, precision,
+                   [&](const Head<T>& head) { attend(head, q->data, k->data, v->data, o, lse); });
   const Tensor<T> result =
       make_tensor(std::move(o), q->needs_gradient || k->needs_gradient || v->needs_gradient);
   tape.record(result, [=, lse = std::move(lse)](Value<T>& of) {
     Rows<T> dq(q->rows(), q->columns()), dk(k->rows(), k->columns()), dv(v->rows(), v->columns());
     clear(dk.view());
     clear(dv.view());
-    const Gradients<T> gradients = {q->data, k->data, v->data, of.data, lse, of.gradient,
-                                    dq,      dk,      dv};
+    const Gradients<T> gradients = {q->data,     k->data, v->data, of.data, lse,
+                                    of.gradient, dq,      dk,      dv};
     for_each_head<T>(shape, temperature, sequences, precision,
                      [&](const Head<T>& head) { attend_backward(head, gradients); });
     q->add_gradient(std::move(dq));

@@ -8,7 +8,8 @@
 namespace neuronmm::training {
 
 // Returns softmax(cap(scale · t(position) · q·kᵀ) + mask) · v for every head, [M, heads ·
-// head_dim]. t is the factor of the query's temperature. q, k and v are the projections, after RoPE.
+// head_dim]. t is the factor of the query's temperature. q, k and v are the projections, after
+// RoPE.
 template <typename T>
 Tensor<T> attention(Tape<T>& tape, const ops::AttentionShape& shape,
                     const io::QueryTemperature& temperature, const Sequences& sequences,

@@ -83,8 +83,7 @@ Tensor<T> gated(Tape<T>& tape, Activation activation, const Tensor<T>& gate, con
                              y.data() + first);
     });
   });
-  const Tensor<T> result =
-      make_tensor(std::move(y), gate->needs_gradient || up->needs_gradient);
+  const Tensor<T> result = make_tensor(std::move(y), gate->needs_gradient || up->needs_gradient);
   tape.record(result, [activation, gate, up](Value<T>& of) {
     const T* const dy = of.gradient.data();
     Rows<T> dgate(of.rows(), of.columns()), dup(of.rows(), of.columns());
@@ -108,8 +107,7 @@ Tensor<T> add_scaled(Tape<T>& tape, const Tensor<T>& x, double scale, const Tens
     add_scaled_loop(x->data.data() + first, static_cast<T>(scale), change->data.data() + first,
                     last - first, y.data() + first);
   });
-  const Tensor<T> result =
-      make_tensor(std::move(y), x->needs_gradient || change->needs_gradient);
+  const Tensor<T> result = make_tensor(std::move(y), x->needs_gradient || change->needs_gradient);
   tape.record(result, [x, scale, change](Value<T>& of) {
     Rows<T>& dy = of.gradient;
     if (change->needs_gradient) {
@@ -166,10 +164,10 @@ Tensor<T> take_rows(Tape<T>& tape, const Tensor<T>& x, std::span<const int64_t> 
   return result;
 }
 
-#define NMM_INSTANTIATE(T)                                                                        \
-  template Tensor<T> gated(Tape<T>&, Activation, const Tensor<T>&, const Tensor<T>&);             \
-  template Tensor<T> add_scaled(Tape<T>&, const Tensor<T>&, double, const Tensor<T>&);            \
-  template Tensor<T> lookup(Tape<T>&, Parameter<T>&, std::span<const text::TokenId>, double);     \
+#define NMM_INSTANTIATE(T)                                                                    \
+  template Tensor<T> gated(Tape<T>&, Activation, const Tensor<T>&, const Tensor<T>&);         \
+  template Tensor<T> add_scaled(Tape<T>&, const Tensor<T>&, double, const Tensor<T>&);        \
+  template Tensor<T> lookup(Tape<T>&, Parameter<T>&, std::span<const text::TokenId>, double); \
   template Tensor<T> take_rows(Tape<T>&, const Tensor<T>&, std::span<const int64_t>);
 NMM_INSTANTIATE(float)
 NMM_INSTANTIATE(double)

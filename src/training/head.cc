@@ -12,8 +12,8 @@
 namespace neuronmm::training {
 namespace {
 
-// The rows whose logits exist together. Assumed: fewer rows would read the projection too often, and
-// more would take more memory.
+// The rows whose logits exist together. Assumed: fewer rows would read the projection too often,
+// and more would take more memory.
 constexpr int64_t kRows = 256;
 // The terms that are summed in fp32, which loses little. The sums of the pieces are added in fp64.
 constexpr int64_t kPiece = 2048;
@@ -251,29 +251,28 @@ double divergence(const Head<T>& head, MatrixView<const T> hidden, const Head<T>
 
 template <typename T>
 double own_label_loss(const Head<T>& head, MatrixView<const T> hidden, const LabelSeed& seed,
-                      Precision precision, std::vector<text::TokenId>& labels,
-                      Rows<T>* gradient) {
+                      Precision precision, std::vector<text::TokenId>& labels, Rows<T>* gradient) {
   const size_t before = labels.size();
   labels.resize(before + static_cast<size_t>(hidden.rows));
   return sum_over_rows<T>(
       head, hidden, precision, gradient, {},
       [&](int64_t row, T* x, int64_t count, bool with_gradient) {
-        const double drawn = uniform(seed.seed, static_cast<uint64_t>(seed.sequence),
-                                     static_cast<uint64_t>(row));
+        const double drawn =
+            uniform(seed.seed, static_cast<uint64_t>(seed.sequence), static_cast<uint64_t>(row));
         const int64_t label = label_at(x, count, drawn);
         labels[before + static_cast<size_t>(row)] = static_cast<text::TokenId>(label);
         return label_loss(x, count, label, 1.0, with_gradient);
       });
 }
 
-#define NMM_INSTANTIATE(T)                                                                        \
-  template struct Head<T>;                                                                        \
-  template double cross_entropy(const Head<T>&, MatrixView<const T>,                              \
-                                std::span<const text::TokenId>, Precision, double, Rows<T>*);     \
-  template double divergence(const Head<T>&, MatrixView<const T>, const Head<T>&,                 \
-                             MatrixView<const T>, Precision, double, Rows<T>*);                   \
-  template double own_label_loss(const Head<T>&, MatrixView<const T>, const LabelSeed&,           \
-                                 Precision, std::vector<text::TokenId>&, Rows<T>*);
+#define NMM_INSTANTIATE(T)                                                                         \
+  template struct Head<T>;                                                                         \
+  template double cross_entropy(const Head<T>&, MatrixView<const T>,                               \
+                                std::span<const text::TokenId>, Precision, double, Rows<T>*);      \
+  template double divergence(const Head<T>&, MatrixView<const T>, const Head<T>&,                  \
+                             MatrixView<const T>, Precision, double, Rows<T>*);                    \
+  template double own_label_loss(const Head<T>&, MatrixView<const T>, const LabelSeed&, Precision, \
+                                 std::vector<text::TokenId>&, Rows<T>*);
 NMM_INSTANTIATE(float)
 NMM_INSTANTIATE(double)
 #undef NMM_INSTANTIATE

@@ -54,8 +54,7 @@ Tensor<T> Layer<T>::run(Tape<T>& tape, const Tensor<T>& x, const Sequences& sequ
                         const MlpObserver<T>& observer) {
   NMM_CHECK(x->rows() == sequences.tokens());
   const double scale = config_.residual_scale;
-  const Tensor<T> attended =
-      attend(tape, rms_norm(tape, x, input_norm_, norms()), sequences);
+  const Tensor<T> attended = attend(tape, rms_norm(tape, x, input_norm_, norms()), sequences);
   const Tensor<T> middle =
       add_scaled(tape, x, scale, rms_norm(tape, attended, attention_output_norm_, norms()));
   const Tensor<T> output =

@@ -1,6 +1,6 @@
 #pragma once
-// Layer reconstruction: one layer learns to make of one stream of hidden states what another model's
-// layer makes of its own. The caller keeps both streams.
+// Layer reconstruction: one layer learns to make of one stream of hidden states what another
+// model's layer makes of its own. The caller keeps both streams.
 //
 //   train(layer, mask);                        which tensors learn
 //   LayerTraining<float> training(layer, precision, settings);
@@ -26,8 +26,8 @@ struct LayerLoss {
   const RightFactor<T>* metric = nullptr;
 };
 
-// Returns the sum of the errors of y over its M tokens. If `gradient` is not null, it becomes `scale`
-// times the gradient of that sum.
+// Returns the sum of the errors of y over its M tokens. If `gradient` is not null, it becomes
+// `scale` times the gradient of that sum.
 template <typename T>
 double layer_loss(MatrixView<const T> y, MatrixView<const T> target, const LayerLoss<T>& loss,
                   Precision precision, double scale, Rows<T>* gradient);

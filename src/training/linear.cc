@@ -149,8 +149,7 @@ Tensor<T> narrow(Tape<T>& tape, const Tensor<T>& x, PivotMap<T>& pivots) {
   LeftFactor<T> others;
   others.pack(columns_of<T>(x->view(), pivots.others).view(), precision);
   multiply(others, pivots.map.forward(precision), t.view(), true);
-  const Tensor<T> result =
-      make_tensor(std::move(t), x->needs_gradient || pivots.map.trained());
+  const Tensor<T> result = make_tensor(std::move(t), x->needs_gradient || pivots.map.trained());
   tape.record(result, [x, &pivots, precision](Value<T>& of) {
     const Rows<T>& dt = of.gradient;
     if (pivots.map.trained()) {
@@ -175,9 +174,8 @@ Tensor<T> widen(Tape<T>& tape, const Tensor<T>& z, PivotMap<T>& pivots) {
   const Precision precision = tape.precision();
   Rows<T> rest(z->rows(), std::ssize(pivots.others));
   multiply(z->left(precision), pivots.map.forward(precision), rest.view());
-  const Tensor<T> result =
-      make_tensor(merged_columns(z->data, pivots.index, rest, pivots.others),
-                  z->needs_gradient || pivots.map.trained());
+  const Tensor<T> result = make_tensor(merged_columns(z->data, pivots.index, rest, pivots.others),
+                                       z->needs_gradient || pivots.map.trained());
   tape.record(result, [z, &pivots, precision](Value<T>& of) {
     const Rows<T> of_rest = columns_of<T>(of.gradient.view(), pivots.others);
     if (pivots.map.trained()) {
@@ -203,14 +201,14 @@ Tensor<T> apply(Tape<T>& tape, const Tensor<T>& x, Linear<T>& linear) {
   return y;
 }
 
-#define NMM_INSTANTIATE(T)                                                            \
-  template int64_t Linear<T>::out_features() const;                                   \
-  template void load(const ops::WeightView&, const std::string&, Parameter<T>&);      \
-  template void load(const ops::Pivots&, const std::string&, PivotMap<T>&);           \
-  template void load(const ops::LinearWeight&, const std::string&, Linear<T>&);       \
-  template Tensor<T> product(Tape<T>&, const Tensor<T>&, Parameter<T>&);              \
-  template Tensor<T> narrow(Tape<T>&, const Tensor<T>&, PivotMap<T>&);                \
-  template Tensor<T> widen(Tape<T>&, const Tensor<T>&, PivotMap<T>&);                 \
+#define NMM_INSTANTIATE(T)                                                       \
+  template int64_t Linear<T>::out_features() const;                              \
+  template void load(const ops::WeightView&, const std::string&, Parameter<T>&); \
+  template void load(const ops::Pivots&, const std::string&, PivotMap<T>&);      \
+  template void load(const ops::LinearWeight&, const std::string&, Linear<T>&);  \
+  template Tensor<T> product(Tape<T>&, const Tensor<T>&, Parameter<T>&);         \
+  template Tensor<T> narrow(Tape<T>&, const Tensor<T>&, PivotMap<T>&);           \
+  template Tensor<T> widen(Tape<T>&, const Tensor<T>&, PivotMap<T>&);            \
   template Tensor<T> apply(Tape<T>&, const Tensor<T>&, Linear<T>&);
 NMM_INSTANTIATE(float)
 NMM_INSTANTIATE(double)

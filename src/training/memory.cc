@@ -24,6 +24,7 @@ class Pool {
   }
   cpu::Buffer<Element> take(int64_t count) {
     const std::lock_guard lock(mutex_);
+    in_use_ += count;
     if (const auto found = free_.find(count); found != free_.end()) {
       cpu::Buffer<Element> buffer = std::move(found->second);
       free_.erase(found);
@@ -33,7 +34,12 @@ class Pool {
   }
   void give_back(int64_t count, cpu::Buffer<Element> buffer) {
     const std::lock_guard lock(mutex_);
+    in_use_ -= count;
     free_.emplace(count, std::move(buffer));
+  }
+  int64_t bytes_in_use() {
+    const std::lock_guard lock(mutex_);
+    return in_use_ * static_cast<int64_t>(sizeof(Element));
   }
   void drop() {
     const std::lock_guard lock(mutex_);
@@ -43,6 +49,7 @@ class Pool {
  private:
   std::mutex mutex_;
   std::multimap<int64_t, cpu::Buffer<Element>> free_;
+  int64_t in_use_ = 0;
 };
 
 // Sizes are rounded up to eight steps per power of two, so that similar ones share memory.
@@ -67,6 +74,10 @@ Pooled<Element>::Pooled(int64_t count) {
 template <typename Element>
 Pooled<Element>::~Pooled() {
   if (count_ > 0) Pool<Element>::instance().give_back(count_, std::move(buffer_));
+}
+
+int64_t pooled_bytes_in_use() {
+  return Pool<float>::instance().bytes_in_use() + Pool<uint32_t>::instance().bytes_in_use();
 }
 
 void drop_pooled_memory() {

@@ -35,6 +35,8 @@ class Pooled {
   int64_t count_ = 0;
 };
 
+// Returns the bytes of all matrices in use that are large enough to be pooled.
+int64_t pooled_bytes_in_use();
 // Gives all memory that is kept for later back to the system.
 void drop_pooled_memory();
 

@@ -31,8 +31,8 @@ using TensorMask = std::function<bool(std::string_view name)>;
 template <typename T>
 class Model {
  public:
-  // Opens a folder of float weights. Fails where inference fails, and on rounded weights. Nothing is
-  // trained at first.
+  // Opens a folder of float weights. Fails where inference fails, and on rounded weights. Nothing
+  // is trained at first.
   static Result<std::unique_ptr<Model>> open(const std::filesystem::path& folder,
                                              Precision precision,
                                              Residence residence = Residence::kLoaded);
@@ -47,6 +47,7 @@ class Model {
   // Reads a layer that is not in memory.
   Status read_layer(int64_t index);
   void drop_layer(int64_t index);
+  bool has_layer(int64_t index) const { return layers_[static_cast<size_t>(index)] != nullptr; }
   Layer<T>& layer(int64_t index) { return *layers_[static_cast<size_t>(index)]; }
   const Head<T>& head() const { return head_; }
 
@@ -66,8 +67,8 @@ class Model {
     if (!config_.tie_word_embeddings) visit(projection_);
   }
 
-  // Returns an error that names the first sequence that is empty or too long, or a token that is not
-  // in the vocabulary.
+  // Returns an error that names the first sequence that is empty or too long, or a token that is
+  // not in the vocabulary.
   Status check(std::span<const TokenSequence> sequences) const;
   // Returns the embeddings [M, H] of the sequences. They need a gradient if `needs` is set or the
   // table is trained.

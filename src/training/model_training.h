@@ -21,10 +21,11 @@ struct TrainingBatch {
 template <typename T>
 class ModelTraining {
  public:
-  // Without a teacher the loss of a token is −log p(token). With a teacher it is the divergence from
-  // the teacher's distribution to the student's. The teacher must have the student's vocabulary,
-  // and both models must outlive this object. Of the activations, `activation_bytes` are kept for
-  // the backward pass, and at least those of one layer; those of other layers are computed again.
+  // Without a teacher the loss of a token is −log p(token). With a teacher it is the divergence
+  // from the teacher's distribution to the student's. The teacher must have the student's
+  // vocabulary, and both models must outlive this object. Of the activations, `activation_bytes`
+  // are kept for the backward pass, and at least those of one layer; those of other layers are
+  // computed again.
   ModelTraining(Model<T>& student, Model<T>* teacher, int64_t activation_bytes);
 
   // Returns the sum of the losses of all scored tokens.

@@ -1,6 +1,6 @@
 #pragma once
-// AdamW (arXiv 1711.05101) for the trained tensors of a layer or a model. Values, gradients and both
-// moments are T.
+// AdamW (arXiv 1711.05101) for the trained tensors of a layer or a model. Values, gradients and
+// both moments are T.
 
 #include <cstdint>
 #include <string>

@@ -31,11 +31,11 @@ struct OutputObserver {
   std::function<Status()> layer_done = {};
 };
 
-// Runs the sequences through the model and back. Memory holds the hidden states of all tokens before
-// every layer, and the activations of one layer, which are computed again. A model whose layers are
-// read one by one is read twice. `first_sequence` numbers the sequences for drawing, so that calls
-// with parts of a text draw what one call would draw. Errors: those of Model::check and of reading,
-// and those of layer_done.
+// Runs the sequences through the model and back. Memory holds the hidden states of all tokens
+// before every layer, and the activations of one layer, which are computed again. A model whose
+// layers are read one by one is read twice. `first_sequence` numbers the sequences for drawing, so
+// that calls with parts of a text draw what one call would draw. Errors: those of Model::check and
+// of reading, and those of layer_done.
 template <typename T>
 Result<OwnLabels> output_gradients(Model<T>& model, std::span<const TokenSequence> sequences,
                                    uint64_t seed, int64_t first_sequence,

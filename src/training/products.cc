@@ -35,7 +35,9 @@ cpu::WeightType type_of(Precision precision) {
 [[gnu::always_inline]] inline void transpose4(const float* from, int64_t from_stride, float* to,
                                               int64_t to_stride) {
   using Four [[gnu::vector_size(16), gnu::aligned(4)]] = float;
-  const auto load = [&](int64_t i) { return *reinterpret_cast<const Four*>(from + i * from_stride); };
+  const auto load = [&](int64_t i) {
+    return *reinterpret_cast<const Four*>(from + i * from_stride);
+  };
   const auto store = [&](int64_t i, Four x) { *reinterpret_cast<Four*>(to + i * to_stride) = x; };
   const Four a = load(0), b = load(1), c = load(2), d = load(3);
   const Four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
@@ -185,8 +187,8 @@ void multiply(const LeftFactor<float>& a, const RightFactor<float>& w, MutableMa
   NMM_CHECK(y.columns % kPanel == 0);
   kernels.multiply(
       rows, matrix,
-      {.first_tile = 0, .tiles = rows.tiles, .panels = y.columns / kPanel, .add_to_y = add}, nullptr,
-      y);
+      {.first_tile = 0, .tiles = rows.tiles, .panels = y.columns / kPanel, .add_to_y = add},
+      nullptr, y);
 }
 
 // The plain version.

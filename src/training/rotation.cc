@@ -35,8 +35,8 @@ void turn(const AngleTable<T>& angles, T sign, int64_t head_dim, MatrixView<T> x
 }
 
 template <typename T>
-void turn_all(Angles<T>& angles, int64_t rope, const Sequences& sequences, T sign,
-              int64_t head_dim, const Rows<T>& x) {
+void turn_all(Angles<T>& angles, int64_t rope, const Sequences& sequences, T sign, int64_t head_dim,
+              const Rows<T>& x) {
   int64_t first = 0;
   for (const int64_t length : sequences.lengths) {
     turn(*angles.of(rope, length), sign, head_dim, x.view().row_range(first, length));
