@@ -16,44 +16,6 @@ constexpr int64_t kBlock = 128;
 // Blocks see keys up to a multiple of this, which is the width of a panel of src/cpu.
 constexpr int64_t kSeenUnit = cpu::kPanel;
 
-template <typename T>
-NMM_TRAINING_CLONES T largest_of(const T* x, int64_t count) {
-  T largest = x[0];
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-// Replaces scores by e^(score − largest) and returns their sum.
-template <typename T>
-NMM_TRAINING_CLONES T powers_of(T* scores, T largest, int64_t count) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    scores[i] = exp_of(scores[i] - largest);
-    sum += scores[i];
-  }
-  return sum;
-}
-
-template <typename T>
-NMM_TRAINING_CLONES void scale_loop(T scale, const T* x, int64_t count, T* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = scale * x[i];
-}
-
-template <typename T>
-NMM_TRAINING_CLONES void cap_loop(T cap, int64_t count, T* scores) {
-  for (int64_t i = 0; i < count; ++i) scores[i] = cap * tanh_of(scores[i] / cap);
-}
-
-template <typename T>
-NMM_TRAINING_CLONES T dot(const T* a, const T* b, int64_t count) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 // Replaces scores by P = e^(score − lse), and dP by dS = P ⊙ (dP − ρ). With a cap, dS is also
 // multiplied by the derivative 1 − (score / cap)² of the cap.
 template <typename T>
@@ -127,7 +89,7 @@ struct Block {
   Rows<T> scaled_queries(const Rows<T>& q) const {
     Rows<T> out(rows(), of.dim());
     for (int64_t r = 0; r < rows(); ++r) {
-      scale_loop(of.scale(position(r)), row_of(q, r), of.dim(), out.row(r));
+      scaled(of.scale(position(r)), row_of(q, r), of.dim(), out.row(r));
     }
     return out;
   }
@@ -140,7 +102,8 @@ struct Block {
     if (of.shape.score_cap != 0.0) {
       for (int64_t r = 0; r < rows(); ++r) {
         const auto [begin, end] = visible(r);
-        cap_loop(static_cast<T>(of.shape.score_cap), end - begin, scores.row(r) + begin);
+        T* const seen_scores = scores.row(r) + begin;
+        soft_cap(static_cast<T>(of.shape.score_cap), seen_scores, end - begin, seen_scores);
       }
     }
     return scores;
@@ -191,8 +154,8 @@ void attend(const Head<T>& head, const Rows<T>& q, const Rows<T>& k, const Rows<
       const auto [begin, end] = block.visible(r);
       T* const scores = p.row(r) + begin;
       const T largest = largest_of(scores, end - begin);
-      const T sum = powers_of(scores, largest, end - begin);
-      scale_loop(T{1} / sum, scores, end - begin, scores);
+      const T sum = power_sum(scores, largest, end - begin);
+      powers(scores, largest, T{1} / sum, end - begin, scores);
       block.clear_unseen(p, r);
       lse[block.index(r)] = largest + std::log(sum);
     }
@@ -259,7 +222,7 @@ void attend_backward(const Head<T>& head, const Gradients<T>& of) {
     left.pack(ds.view(), precision);
     multiply(left, keys, dq.view());
     for (int64_t r = 0; r < block.rows(); ++r) {
-      scale_loop(head.scale(block.position(r)), dq.row(r), head.dim(), block.row_of(of.dq, r));
+      scaled(head.scale(block.position(r)), dq.row(r), head.dim(), block.row_of(of.dq, r));
     }
   });
 }

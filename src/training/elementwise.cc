@@ -51,17 +51,6 @@ NMM_TRAINING_CLONES void gate_backward_loop(const T* gate, const T* up, const T*
   }
 }
 
-template <typename T>
-NMM_TRAINING_CLONES void add_scaled_loop(const T* x, T scale, const T* change, int64_t count,
-                                         T* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] + scale * change[i];
-}
-
-template <typename T>
-NMM_TRAINING_CLONES void scale_loop(T scale, const T* x, int64_t count, T* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = scale * x[i];
-}
-
 // Calls body with the activation as a constant.
 template <typename Body>
 void with_activation(Activation activation, const Body& body) {
@@ -104,8 +93,8 @@ template <typename T>
 Tensor<T> add_scaled(Tape<T>& tape, const Tensor<T>& x, double scale, const Tensor<T>& change) {
   Rows<T> y(x->rows(), x->columns());
   for_each_piece(y.size(), kAddWork, [&](int64_t first, int64_t last) {
-    add_scaled_loop(x->data.data() + first, static_cast<T>(scale), change->data.data() + first,
-                    last - first, y.data() + first);
+    add_scaled(x->data.data() + first, static_cast<T>(scale), change->data.data() + first,
+               last - first, y.data() + first);
   });
   const Tensor<T> result = make_tensor(std::move(y), x->needs_gradient || change->needs_gradient);
   tape.record(result, [x, scale, change](Value<T>& of) {
@@ -113,7 +102,7 @@ Tensor<T> add_scaled(Tape<T>& tape, const Tensor<T>& x, double scale, const Tens
     if (change->needs_gradient) {
       Rows<T> part(dy.rows(), dy.columns());
       for_each_piece(part.size(), kAddWork, [&](int64_t first, int64_t last) {
-        scale_loop(static_cast<T>(scale), dy.data() + first, last - first, part.data() + first);
+        scaled(static_cast<T>(scale), dy.data() + first, last - first, part.data() + first);
       });
       change->add_gradient(std::move(part));
     }
@@ -129,7 +118,7 @@ Tensor<T> lookup(Tape<T>& tape, Parameter<T>& table, std::span<const text::Token
   for (int64_t i = 0; i < x.rows(); ++i) {
     const text::TokenId token = tokens[static_cast<size_t>(i)];
     NMM_CHECK(token >= 0 && token < table.rows);
-    scale_loop(static_cast<T>(scale), table.value.row(token), table.columns, x.row(i));
+    scaled(static_cast<T>(scale), table.value.row(token), table.columns, x.row(i));
   }
   const Tensor<T> result = make_tensor(std::move(x), table.trained());
   std::vector<text::TokenId> ids(tokens.begin(), tokens.end());
@@ -139,7 +128,7 @@ Tensor<T> lookup(Tape<T>& tape, Parameter<T>& table, std::span<const text::Token
       const int64_t first = piece * kColumns, count = std::min(kColumns, table.columns - first);
       for (int64_t i = 0; i < of.rows(); ++i) {
         T* const sums = table.gradient.row(ids[static_cast<size_t>(i)]) + first;
-        add_scaled_loop(sums, static_cast<T>(scale), of.gradient.row(i) + first, count, sums);
+        add_scaled(sums, static_cast<T>(scale), of.gradient.row(i) + first, count, sums);
       }
     });
   });

@@ -19,22 +19,6 @@ constexpr int64_t kRows = 256;
 constexpr int64_t kPiece = 2048;
 constexpr int64_t kCapWork = 20;  // of an element, in multiply-adds. Assumed.
 
-template <typename T>
-NMM_TRAINING_CLONES T largest_of(const T* x, int64_t count) {
-  T largest = x[0];
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-template <typename T>
-NMM_TRAINING_CLONES T power_sum(const T* x, T largest, int64_t count) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += exp_of(x[i] - largest);
-  return sum;
-}
-
 // Returns Σ e^b · (b − a), where a and b are the logits of student and teacher less the largest.
 template <typename T>
 NMM_TRAINING_CLONES T difference_sum(const T* x, T largest, const T* teacher, T largest_teacher,
@@ -48,21 +32,10 @@ NMM_TRAINING_CLONES T difference_sum(const T* x, T largest, const T* teacher, T 
   return sum;
 }
 
-// Replaces x by share · e^(x − largest).
-template <typename T>
-NMM_TRAINING_CLONES void to_probabilities(T* x, T largest, T share, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) x[i] = share * exp_of(x[i] - largest);
-}
-
 template <typename T>
 NMM_TRAINING_CLONES void subtract_probabilities(const T* teacher, T largest, T share, T* x,
                                                 int64_t count) {
   for (int64_t i = 0; i < count; ++i) x[i] -= share * exp_of(teacher[i] - largest);
-}
-
-template <typename T>
-NMM_TRAINING_CLONES void cap_loop(T cap, const T* x, int64_t count, T* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = cap * tanh_of(x[i] / cap);
 }
 
 template <typename T>
@@ -102,7 +75,7 @@ double label_loss(T* x, int64_t count, int64_t label, double scale, bool with_gr
   const LogSum<T> all(x, count);
   const double loss = all.value() - static_cast<double>(x[label]);
   if (!with_gradient) return loss;
-  to_probabilities(x, all.largest, static_cast<T>(scale / all.sum), count);
+  powers(x, all.largest, static_cast<T>(scale / all.sum), count, x);
   x[label] = static_cast<T>(scale * std::expm1(-loss));  // p − 1 without cancellation
   return loss;
 }
@@ -115,7 +88,7 @@ double divergence_of(T* x, const T* teacher, int64_t count, double scale, bool w
     return difference_sum(x + first, own.largest, teacher + first, other.largest, n);
   });
   if (with_gradient) {
-    to_probabilities(x, own.largest, static_cast<T>(scale / own.sum), count);
+    powers(x, own.largest, static_cast<T>(scale / own.sum), count, x);
     subtract_probabilities(teacher, other.largest, static_cast<T>(scale / other.sum), x, count);
   }
   return difference / other.sum - std::log(other.sum) + std::log(own.sum);
@@ -190,7 +163,7 @@ Tensor<T> capped(Tape<T>& tape, const Tensor<T>& x, double cap) {
   if (cap == 0.0) return x;
   Rows<T> y(x->rows(), x->columns());
   for_each_piece(y.size(), kCapWork, [&](int64_t first, int64_t last) {
-    cap_loop(static_cast<T>(cap), x->data.data() + first, last - first, y.data() + first);
+    soft_cap(static_cast<T>(cap), x->data.data() + first, last - first, y.data() + first);
   });
   const Tensor<T> result = make_tensor(std::move(y), x->needs_gradient);
   tape.record(result, [x, cap](Value<T>& of) {

@@ -28,19 +28,6 @@ NMM_TRAINING_CLONES Squares<T> difference_loop(const T* y, const T* target, int6
   return {error, square};
 }
 
-template <typename T>
-NMM_TRAINING_CLONES void scale_loop(T scale, int64_t count, T* x) {
-  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
-}
-
-template <typename T>
-NMM_TRAINING_CLONES T dot(const T* a, const T* b, int64_t count) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 }  // namespace
 
 // Relative: dy = 2·e / |y*|². With a metric: dy = 2·Γ·e.
@@ -56,7 +43,7 @@ double layer_loss(MatrixView<const T> y, MatrixView<const T> target, const Layer
       const double square = static_cast<double>(of.target);
       losses[static_cast<size_t>(i)] = static_cast<double>(of.error) / square;
       if (gradient != nullptr)
-        scale_loop(static_cast<T>(2.0 * scale / square), y.columns, e.row(i));
+        scaled(static_cast<T>(2.0 * scale / square), e.row(i), y.columns, e.row(i));
     }
   });
   if (loss.metric != nullptr) {
@@ -69,7 +56,7 @@ double layer_loss(MatrixView<const T> y, MatrixView<const T> target, const Layer
         losses[static_cast<size_t>(i)] =
             static_cast<double>(dot(e.row(i), weighted.row(i), y.columns));
         if (gradient != nullptr)
-          scale_loop(static_cast<T>(2.0 * scale), y.columns, weighted.row(i));
+          scaled(static_cast<T>(2.0 * scale), weighted.row(i), y.columns, weighted.row(i));
       }
     });
   }

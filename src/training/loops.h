@@ -1,8 +1,8 @@
 #pragma once
-// Helpers of the loops over contiguous numbers, which the compiler vectorizes. The same loop with
-// double is the plain version that tests compare with. The library has compiler options of its own
-// for them (CMakeLists.txt). Loops that sum up are marked `omp simd`, because without it the order
-// of the sum would be fixed.
+// Loops over contiguous numbers, which the compiler vectorizes, and helpers of such loops elsewhere
+// in this folder. The same loop with double is the plain version that tests compare with. Files
+// with loops have compiler options of their own (CMakeLists.txt). Loops that sum up are marked `omp
+// simd`, because without it the order of the sum would be fixed.
 
 #include <bit>
 #include <cmath>
@@ -50,5 +50,27 @@ template <>
 [[gnu::always_inline]] inline double tanh_of(double x) {
   return std::tanh(x);
 }
+
+// Σ a·b.
+template <typename T>
+T dot(const T* a, const T* b, int64_t count);
+// The largest of at least one number.
+template <typename T>
+T largest_of(const T* x, int64_t count);
+// Σ e^(x − shift).
+template <typename T>
+T power_sum(const T* x, T shift, int64_t count);
+// y = factor · e^(x − shift), where y may be x.
+template <typename T>
+void powers(const T* x, T shift, T factor, int64_t count, T* y);
+// y = factor · x, where y may be x.
+template <typename T>
+void scaled(T factor, const T* x, int64_t count, T* y);
+// y = x + factor · change, where y may be x.
+template <typename T>
+void add_scaled(const T* x, T factor, const T* change, int64_t count, T* y);
+// y = cap · tanh(x / cap), where y may be x.
+template <typename T>
+void soft_cap(T cap, const T* x, int64_t count, T* y);
 
 }  // namespace neuronmm::training

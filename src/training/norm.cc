@@ -15,14 +15,6 @@ constexpr int64_t kNormWork = 8;
 constexpr int64_t kGains = 64;
 
 template <typename T>
-NMM_TRAINING_CLONES T squares_of(const T* x, int64_t count) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
-  return sum;
-}
-
-template <typename T>
 NMM_TRAINING_CLONES void scale_loop(const T* x, const T* gain, T scale, int64_t count, T* y) {
   for (int64_t i = 0; i < count; ++i) y[i] = x[i] * scale * gain[i];
 }
@@ -89,7 +81,7 @@ Tensor<T> rms_norm(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& gain,
   Rows<T> y(x->rows(), x->columns());
   for_each_piece(groups.count(), kNormWork * width, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const T mean = squares_of(groups.at(i), width) / static_cast<T>(width);
+      const T mean = dot(groups.at(i), groups.at(i), width) / static_cast<T>(width);
       const T s = T{1} / std::sqrt(mean + static_cast<T>(settings.eps));
       groups.scales[static_cast<size_t>(i)] = s;
       scale_loop(groups.at(i), groups.gains.data(), s, width, y.data() + i * width);

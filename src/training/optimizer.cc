@@ -41,21 +41,13 @@ NMM_TRAINING_CLONES void adam_loop(T* value, T* m, T* v, const T* gradient, int6
 }
 
 template <typename T>
-NMM_TRAINING_CLONES T squares_of(const T* x, int64_t count) {
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
-  return sum;
-}
-
-template <typename T>
 double squares_of(const Rows<T>& x) {
   std::vector<double> pieces(static_cast<size_t>((x.size() + kPiece - 1) / kPiece));
   for_each_piece(std::ssize(pieces), 4 * kPiece, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       const int64_t first = i * kPiece;
-      pieces[static_cast<size_t>(i)] =
-          static_cast<double>(squares_of(x.data() + first, std::min(kPiece, x.size() - first)));
+      pieces[static_cast<size_t>(i)] = static_cast<double>(
+          dot(x.data() + first, x.data() + first, std::min(kPiece, x.size() - first)));
     }
   });
   double sum = 0.0;

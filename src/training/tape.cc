@@ -4,15 +4,6 @@
 #include "training/loops.h"
 
 namespace neuronmm::training {
-namespace {
-
-template <typename T>
-NMM_TRAINING_CLONES void add_loop(const T* x, int64_t count, T* sum) {
-  for (int64_t i = 0; i < count; ++i) sum[i] += x[i];
-}
-
-}  // namespace
-
 template <typename T>
 const LeftFactor<T>& Value<T>::left(Precision precision) const {
   if (left_ == nullptr) {
@@ -39,7 +30,8 @@ void Value<T>::add_gradient(Rows<T> part) {
     return;
   }
   for_each_piece(rows(), 4 * columns(), [&](int64_t first, int64_t last) {
-    add_loop(part.row(first), (last - first) * columns(), gradient.row(first));
+    add_scaled(gradient.row(first), T{1}, part.row(first), (last - first) * columns(),
+               gradient.row(first));
   });
 }
 

@@ -38,7 +38,9 @@ inline io::ModelConfig drawn_config(const std::string& name) {
   const auto family = families.find(name);
   io::ModelConfig config =
       model::tiny_config(family == families.end() ? Architecture::kLlama : family->second);
-  config.mlp_bias = name == "granite" || name == "mixed";
+  config.mlp_bias = name == "biases" || name == "mixed";
+  config.attention_bias = config.attention_bias || name == "biases";
+  config.attention_output_bias = name == "biases";
   const std::map<std::string, std::vector<io::MlpShape>> forms = {
       {"uv", {{.gate = 5, .up = 4, .down = 6}, {.gate = 5, .up = 4, .down = 6}}},
       {"pivoted", {{.gate = 5, .up = 4, .down = 5}, {.gate = 5, .up = 4, .down = 5}}},

@@ -98,7 +98,7 @@ Observed observe(Model<double>& model, std::span<const TokenSequence> sequences,
 // The sum of an output's gradients over the tokens is the gradient of that output's bias. With one
 // token it is the token's own.
 TEST(OutputGradients, AddUpToThoseOfTheBiases) {
-  for (const std::string name : {"granite", "mixed"}) {
+  for (const std::string name : {"biases", "mixed"}) {
     for (const int64_t length : {1, 6}) {
       const ModelConfig config = drawn_config(name);
       const auto model = open_drawn_model<double>(config, drawn_tensors(config));

@@ -38,7 +38,7 @@ def drawn(name, shape, mean=0.0, scale=1.0):
 
 
 BASE = dict(hidden=16, inner=24, layers=2, heads=4, kv=2, dim=6, vocab=19, eps=1e-5, windows=[0, 0],
-            bias=False, mlp_bias=False, qk=None, input_norms=True, output_norms=False, offset=0.0,
+            bias=False, o_bias=False, mlp_bias=False, qk=None, input_norms=True, output_norms=False, offset=0.0,
             gelu=False, embedding=1.0, residual=1.0, divisor=1.0, score=0.0, score_cap=0.0,
             logit_cap=0.0, tied=False, form=None, teacher=False)
 CASES = {
@@ -50,7 +50,8 @@ CASES = {
     "olmo2": dict(qk="whole", input_norms=False, output_norms=True),
     "gemma2": dict(output_norms=True, offset=1.0, gelu=True, embedding=4.0, score=0.5, score_cap=5.0,
                    logit_cap=3.0, windows=[3, 0], tied=True),
-    "granite": dict(embedding=3.0, score=0.5, residual=0.4, divisor=2.0, mlp_bias=True),
+    "granite": dict(embedding=3.0, score=0.5, residual=0.4, divisor=2.0),
+    "biases": dict(bias=True, o_bias=True, mlp_bias=True),
     "uv": dict(form="uv"),
     "pivoted": dict(form="pivoted"),
     "narrow": dict(form="narrow"),
@@ -107,6 +108,8 @@ def tensors(c, prefix=""):
             if c["qk"] and letter != "v":
                 vector(p + f"self_attn.{letter}_norm.weight", c["dim"] if c["qk"] == "head" else out, gain)
         matrix(p + "self_attn.o_proj.weight", h, q)
+        if c["o_bias"]:
+            vector(p + "self_attn.o_proj.bias", h)
         s = mlp_shape(c, i)
         m, n = p + "mlp.", s["neurons"] or c["inner"]
         width = s["input"] or h
@@ -188,7 +191,8 @@ def attend(x, t, p, c, window):
     hidden = (j > i) | ((j <= i - window) if window else (j < 0))
     weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
     o = torch.einsum("hij,jhd->ihd", weights, v).reshape(length, -1)
-    return o @ t[p + "o_proj.weight"].T
+    y = o @ t[p + "o_proj.weight"].T
+    return y + t[p + "o_proj.bias"] if c["o_bias"] else y
 
 
 def mlp(x, t, p, c, s):

@@ -183,7 +183,10 @@ TEST(Operations, Rotation) {
 
 // The tables of longrope scale what they turn, and longer sequences turn by another list.
 TEST(Operations, RotationOfLongrope) {
-  const io::ModelConfig config = model::tiny_longrope_config();
+  io::ModelConfig config = model::tiny_longrope_config();
+  auto& longrope = std::get<io::LongRopeScaling>(config.ropes[0].scaling);
+  longrope.long_factor = {2.0, 3.0, 5.0};
+  longrope.original_max_position_embeddings = 4;
   Angles<double> angles(config);
   const int64_t longer = config.long_rope_from() + 1;
   const Sequences sequences = {{2, longer}};
