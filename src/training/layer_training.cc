@@ -40,7 +40,8 @@ double layer_loss(MatrixView<const T> y, MatrixView<const T> target, const Layer
     for (int64_t i = first; i < last; ++i) {
       const Squares<T> of = difference_loop(y.row(i), target.row(i), y.columns, e.row(i));
       if (loss.metric != nullptr) continue;
-      const double square = static_cast<double>(of.target);
+      // A target of zeros counts by its absolute error.
+      const double square = of.target > T{0} ? static_cast<double>(of.target) : 1.0;
       losses[static_cast<size_t>(i)] = static_cast<double>(of.error) / square;
       if (gradient != nullptr)
         scaled(static_cast<T>(2.0 * scale / square), e.row(i), y.columns, e.row(i));
@@ -80,15 +81,17 @@ LayerTraining<T>::LayerTraining(Layer<T>& layer, Precision precision, const Adam
       optimizer_(trained_parameters<T>(layer), settings) {}
 
 template <typename T>
-Rows<T> LayerTraining<T>::run(MatrixView<const T> inputs, const Sequences& sequences) const {
-  Tape<T> silent(precision_, false);
-  return std::move(layer_.run(silent, make_tensor(copy_of(inputs)), sequences)->data);
+Rows<T> run_layer(Layer<T>& layer, Precision precision, MatrixView<const T> inputs,
+                  const Sequences& sequences) {
+  Tape<T> silent(precision, false);
+  return std::move(layer.run(silent, make_tensor(copy_of(inputs)), sequences)->data);
 }
 
 template <typename T>
 double LayerTraining<T>::error(MatrixView<const T> inputs, MatrixView<const T> targets,
                                const Sequences& sequences) const {
-  return layer_loss<T>(run(inputs, sequences).view(), targets, loss_, precision_, 1.0, nullptr);
+  const Rows<T> y = run_layer(layer_, precision_, inputs, sequences);
+  return layer_loss<T>(y.view(), targets, loss_, precision_, 1.0, nullptr);
 }
 
 template <typename T>
@@ -107,6 +110,7 @@ double LayerTraining<T>::accumulate(MatrixView<const T> inputs, MatrixView<const
   template double layer_loss(MatrixView<const T>, MatrixView<const T>, const LayerLoss<T>&, \
                              Precision, double, Rows<T>*);                                  \
   template void train(Layer<T>&, const TensorMask&);                                        \
+  template Rows<T> run_layer(Layer<T>&, Precision, MatrixView<const T>, const Sequences&);  \
   template class LayerTraining<T>;
 NMM_INSTANTIATE(float)
 NMM_INSTANTIATE(double)

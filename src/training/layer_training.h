@@ -2,13 +2,15 @@
 // Layer reconstruction: one layer learns to make of one stream of hidden states what another
 // model's layer makes of its own. The caller keeps both streams.
 //
-//   train(layer, mask);                        which tensors learn
-//   LayerTraining<float> training(layer, precision, settings);
-//   training.keep_best();
-//   for each step: for each batch: training.accumulate(inputs, targets, sequences, scale);
-//                  training.update(rate);
-//   training.error(...) on held-out text; training.keep_best() or training.restore_best();
-//   inputs = training.run(inputs, sequences)   the stream of the next layer
+//   targets = run_layer(dense_layer, precision, targets, sequences)   for every part of the text
+//   train(layer, mask)                                                which tensors learn
+//   LayerTraining<float> training(layer, precision, settings)
+//   training.optimizer().keep_best()
+//   for each step: training.optimizer().clear_gradients()
+//                  training.accumulate(inputs, targets, sequences, 1 / tokens)
+//                  training.optimizer().update(rate)
+//   training.error() on held-out text, then keep_best() or at the end restore_best()
+//   inputs = run_layer(layer, precision, inputs, sequences)           for every part of the text
 //
 // Letters: M tokens, H hidden_size.
 
@@ -21,8 +23,8 @@ namespace neuronmm::training {
 // How the error e = y − y* of a token counts.
 template <typename T>
 struct LayerLoss {
-  // Null: |e|² / |y*|², so that massive activations do not outweigh all others. Otherwise eᵀ·Γ·e,
-  // where Γ [H, H] is symmetric, the output metric for instance.
+  // Null: |e|² / |y*|² (or |e|² if y* is 0), so that massive activations do not outweigh all
+  // others. Otherwise eᵀ·Γ·e, where Γ [H, H] is symmetric, the output metric for instance.
   const RightFactor<T>* metric = nullptr;
 };
 
@@ -36,6 +38,11 @@ double layer_loss(MatrixView<const T> y, MatrixView<const T> target, const Layer
 template <typename T>
 void train(Layer<T>& layer, const TensorMask& mask);
 
+// Returns the output [M, H] of a layer, to make targets or the next layer's inputs.
+template <typename T>
+Rows<T> run_layer(Layer<T>& layer, Precision precision, MatrixView<const T> inputs,
+                  const Sequences& sequences);
+
 template <typename T>
 class LayerTraining {
  public:
@@ -43,8 +50,6 @@ class LayerTraining {
   LayerTraining(Layer<T>& layer, Precision precision, const AdamSettings& settings,
                 const LayerLoss<T>& loss = {});
 
-  // Returns the layer's output [M, H].
-  Rows<T> run(MatrixView<const T> inputs, const Sequences& sequences) const;
   // Returns the sum of the errors over the M tokens.
   double error(MatrixView<const T> inputs, MatrixView<const T> targets,
                const Sequences& sequences) const;

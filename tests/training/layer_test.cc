@@ -226,7 +226,8 @@ TEST(LayerTraining, ALayerThatHitsItsTargetKeepsAnErrorOfZero) {
   Reconstruction of;
   train<float>(of.layer(), [](std::string_view) { return true; });
   LayerTraining<float> training(of.layer(), fastest_precision(), {});
-  const Rows<float> targets = training.run(of.inputs.view(), of.sequences);
+  const Rows<float> targets =
+      run_layer<float>(of.layer(), fastest_precision(), of.inputs.view(), of.sequences);
   EXPECT_EQ(training.accumulate(of.inputs.view(), targets.view(), of.sequences, 1.0), 0.0);
   EXPECT_EQ(training.optimizer().gradient_norm(), 0.0);
   training.optimizer().update(0.01);
