@@ -56,7 +56,7 @@ class Layer {
   void for_each_parameter(const Visit& visit) {
     for (Parameter<T>* const norm : {&input_norm_, &post_attention_norm_, &attention_output_norm_,
                                      &mlp_output_norm_, &q_norm_, &k_norm_}) {
-      if (norm->present()) visit(*norm);
+      training::for_each_parameter(*norm, visit);
     }
     for (Linear<T>* const linear : {&q_, &k_, &v_, &o_, &mlp_.gate, &mlp_.up, &mlp_.down}) {
       training::for_each_parameter(*linear, visit);

@@ -1,6 +1,10 @@
 #include "training/linear.h"
 
+#include <cmath>
+#include <random>
+
 #include "base/pieces.h"
+#include "training/elementwise.h"
 #include "training/loops.h"
 
 namespace neuronmm::training {
@@ -122,6 +126,34 @@ void load(const ops::LinearWeight& weight, const std::string& stem, Linear<T>& l
   load(weight.out, stem, linear.out);
 }
 
+template <typename T>
+void add_adapter(Parameter<T>& weight, int64_t rank, double scale, uint64_t seed) {
+  weight.adapter = std::make_unique<Adapter<T>>();
+  weight.adapter->scale = scale;
+  Rows<T> a(rank, weight.columns), b(weight.rows, rank);
+  std::mt19937_64 random(seed);
+  const double limit = 1.0 / std::sqrt(static_cast<double>(weight.columns));
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const double share = static_cast<double>(random() >> 11) * 0x1p-53;  // [0, 1)
+    a.data()[i] = static_cast<T>(limit * (2.0 * share - 1.0));
+  }
+  clear(b.view());
+  weight.adapter->a.set(weight.name + ".lora_a", std::move(a));
+  weight.adapter->b.set(weight.name + ".lora_b", std::move(b));
+}
+
+template <typename T>
+Rows<T> change_of(const Adapter<T>& adapter) {
+  LeftFactor<T> left;
+  RightFactor<T> right;
+  left.pack(adapter.b.value.view(), Precision::kFp32);
+  right.pack(adapter.a.value.view(), Precision::kFp32);
+  Rows<T> change(adapter.b.rows, adapter.a.columns);
+  multiply(left, right, change.view());
+  scaled(static_cast<T>(adapter.scale), change.data(), change.size(), change.data());
+  return change;
+}
+
 // Y = X·W, dX = dY·Wᵀ, dW = Xᵀ·dY.
 template <typename T>
 Tensor<T> product(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& w_t) {
@@ -137,7 +169,10 @@ Tensor<T> product(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& w_t) {
     left.pack(dy, precision);
     x->add_gradient(left, w_t.backward(precision));
   });
-  return result;
+  if (w_t.adapter == nullptr) return result;
+  Adapter<T>& adapter = *w_t.adapter;
+  return add_scaled(tape, result, adapter.scale,
+                    product(tape, product(tape, x, adapter.a), adapter.b));
 }
 
 // t = x_P + x_R·D, dD = x_Rᵀ·dt, dx_P = dt, dx_R = dt·Dᵀ.
@@ -206,6 +241,8 @@ Tensor<T> apply(Tape<T>& tape, const Tensor<T>& x, Linear<T>& linear) {
   template void load(const ops::WeightView&, const std::string&, Parameter<T>&); \
   template void load(const ops::Pivots&, const std::string&, PivotMap<T>&);      \
   template void load(const ops::LinearWeight&, const std::string&, Linear<T>&);  \
+  template void add_adapter(Parameter<T>&, int64_t, double, uint64_t);           \
+  template Rows<T> change_of(const Adapter<T>&);                                 \
   template Tensor<T> product(Tape<T>&, const Tensor<T>&, Parameter<T>&);         \
   template Tensor<T> narrow(Tape<T>&, const Tensor<T>&, PivotMap<T>&);           \
   template Tensor<T> widen(Tape<T>&, const Tensor<T>&, PivotMap<T>&);            \

@@ -39,21 +39,37 @@ void load(const ops::Pivots& weight, const std::string& stem, PivotMap<T>& pivot
 template <typename T>
 void load(const ops::WeightView& weight, const std::string& name, Parameter<T>& parameter);
 
-// Calls visit(parameter) for those that are there.
+// Gives a matrix an adapter. A is uniform in ±1 / sqrt(in), drawn from the seed, and B is zero (as
+// in PEFT), so that the product is unchanged. Their names are NAME.lora_a and NAME.lora_b.
+template <typename T>
+void add_adapter(Parameter<T>& weight, int64_t rank, double scale, uint64_t seed);
+// Returns what the adapter adds to its weight: scale · B·A, [out, in].
+template <typename T>
+Rows<T> change_of(const Adapter<T>& adapter);
+
+// Calls visit(parameter) for those that are there, and for their adapters.
+template <typename T, typename Visit>
+void for_each_parameter(Parameter<T>& parameter, const Visit& visit) {
+  if (!parameter.present()) return;
+  visit(parameter);
+  if (parameter.adapter == nullptr) return;
+  visit(parameter.adapter->a);
+  visit(parameter.adapter->b);
+}
 template <typename T, typename Visit>
 void for_each_parameter(PivotMap<T>& pivots, const Visit& visit) {
-  if (pivots.map.present()) visit(pivots.map);
+  for_each_parameter(pivots.map, visit);
 }
 template <typename T, typename Visit>
 void for_each_parameter(Linear<T>& linear, const Visit& visit) {
   for (Parameter<T>* const parameter : {&linear.w, &linear.u, &linear.v, &linear.bias}) {
-    if (parameter->present()) visit(*parameter);
+    for_each_parameter(*parameter, visit);
   }
   for_each_parameter(linear.in, visit);
   for_each_parameter(linear.out, visit);
 }
 
-// Returns x·W for a matrix that is stored as wᵀ [N, K].
+// Returns x·W, with the weight's adapter, for a matrix that is stored as wᵀ [N, K].
 template <typename T>
 Tensor<T> product(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& w_t);
 // Returns the elements of x at the pivots plus `map` of the others, or x if there are no pivots.

@@ -56,6 +56,9 @@ Tensor<T> make_tensor(Rows<T> values, bool needs = false) {
   return std::make_shared<Value<T>>(std::move(values), needs);
 }
 
+template <typename T>
+struct Adapter;
+
 // A tensor of the model: a matrix [out, in] as checkpoints hold it, or a vector, which has one row.
 // Its gradient exists only while it is trained. The two packings are made when a product first
 // needs them and dropped when the values change.
@@ -90,9 +93,17 @@ struct Parameter {
   }
 
   int64_t rows = 0, columns = 0;
+  std::unique_ptr<Adapter<T>> adapter = {};  // null: none
 
  private:
   mutable RightFactor<T> forward_, backward_;
+};
+
+// Two matrices whose product is added to a weight: W + scale · B·A (LoRA, arXiv 2106.09685).
+template <typename T>
+struct Adapter {
+  Parameter<T> a, b;  // [rank, in] and [out, rank]
+  double scale = 1.0;
 };
 
 // The sequences of a batch. Their tokens are the rows of a matrix, one sequence after the other.

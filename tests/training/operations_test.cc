@@ -66,6 +66,32 @@ TEST(Operations, TwoFactors) {
   }
 }
 
+TEST(Operations, Adapters) {
+  Linear<double> linear;
+  set_drawn(linear.w, "w", 5, 7);
+  set_drawn(linear.bias, "bias", 1, 5);
+  add_adapter(linear.w, 2, 0.5, 3);
+  Adapter<double>& adapter = *linear.w.adapter;
+  for (int64_t i = 0; i < adapter.b.size(); ++i) EXPECT_EQ(adapter.b.value.data()[i], 0.0);
+  for (int64_t i = 0; i < adapter.a.size(); ++i) {
+    EXPECT_LE(std::abs(adapter.a.value.data()[i]), 1.0 / std::sqrt(7.0));
+  }
+  set_drawn(adapter.b, adapter.b.name, 5, 2);
+  compare(linear, 3, 7);
+  // The weight with its change gives what the adapter gives.
+  Tape<double> silent(Precision::kFp32, false);
+  const Value64 x = make_tensor(drawn_rows<double>("x", 3, 7));
+  const Value64 y = apply(silent, x, linear);
+  const Rows<double> change = change_of(adapter);
+  linear.w.adapter = nullptr;
+  for (int64_t i = 0; i < change.size(); ++i) linear.w.value.data()[i] += change.data()[i];
+  linear.w.changed();
+  const Value64 merged = apply(silent, x, linear);
+  for (int64_t i = 0; i < y->data.size(); ++i) {
+    EXPECT_NEAR(y->data.data()[i], merged->data.data()[i], 1e-14);
+  }
+}
+
 TEST(Operations, InputPivots) {
   Linear<double> linear;
   set_drawn(linear.w, "w", 4, 2);
