@@ -1,5 +1,7 @@
 #include "training/model_training.h"
 
+#include <algorithm>
+
 #include "training/elementwise.h"
 
 namespace neuronmm::training {
@@ -33,21 +35,27 @@ ModelTraining<T>::ModelTraining(Model<T>& student, Model<T>* teacher, int64_t ac
     : student_(student), teacher_(teacher), activation_bytes_(activation_bytes) {}
 
 template <typename T>
-double ModelTraining<T>::loss(const TrainingBatch& batch) {
-  return run(batch, 1.0, false);
+double ModelTraining<T>::loss(const TrainingBatch& batch, const Rows<T>* states) {
+  return run(batch, 1.0, false, states);
 }
 
 template <typename T>
-double ModelTraining<T>::accumulate(const TrainingBatch& batch, double scale) {
-  return run(batch, scale, true);
+double ModelTraining<T>::accumulate(const TrainingBatch& batch, double scale,
+                                    const Rows<T>* states) {
+  return run(batch, scale, true, states);
 }
 
 template <typename T>
-double ModelTraining<T>::run(const TrainingBatch& batch, double scale, bool with_gradient) {
+double ModelTraining<T>::run(const TrainingBatch& batch, double scale, bool with_gradient,
+                             const Rows<T>* states) {
   const ScoredRows scored(batch);
   if (scored.rows.empty()) return 0.0;
   const Precision precision = student_.precision();
-  const Rows<T> targets = teacher_ == nullptr ? Rows<T>() : teacher_rows(batch, scored.rows);
+  Rows<T> own_states;
+  if (teacher_ != nullptr && states == nullptr) {
+    own_states = teacher_states(batch);
+    states = &own_states;
+  }
   Tape<T> tape(precision, with_gradient);
   Tensor<T> x = student_.embed(tape, batch.sequences);
   x = run_layers(tape, std::move(x), lengths_of(batch.sequences));
@@ -59,7 +67,7 @@ double ModelTraining<T>::run(const TrainingBatch& batch, double scale, bool with
   const double sum =
       teacher_ == nullptr
           ? cross_entropy<T>(student_.head(), rows->view(), scored.labels, precision, scale, wanted)
-          : divergence<T>(student_.head(), rows->view(), teacher_->head(), targets.view(),
+          : divergence<T>(student_.head(), rows->view(), teacher_->head(), states->view(),
                           precision, scale, wanted);
   if (with_gradient) {
     rows->gradient = std::move(gradient);
@@ -69,27 +77,28 @@ double ModelTraining<T>::run(const TrainingBatch& batch, double scale, bool with
 }
 
 template <typename T>
-Rows<T> ModelTraining<T>::teacher_rows(const TrainingBatch& batch, std::span<const int64_t> rows) {
+Rows<T> ModelTraining<T>::teacher_states(const TrainingBatch& batch) {
   Tape<T> silent(teacher_->precision(), false);
   Tensor<T> x = teacher_->embed(silent, batch.sequences);
   const Sequences sequences = lengths_of(batch.sequences);
   for (int64_t i = 0; i < teacher_->num_layers(); ++i) {
     x = teacher_->layer(i).run(silent, x, sequences);
   }
-  return std::move(take_rows(silent, x, rows)->data);
+  return std::move(take_rows(silent, x, ScoredRows(batch).rows)->data);
 }
 
-// The first layer's activations are measured, and those of as many layers are kept as fit.
+// Activations of layers are kept as long as those of one more are likely to fit.
 template <typename T>
 Tensor<T> ModelTraining<T>::run_layers(Tape<T>& tape, Tensor<T> x, const Sequences& sequences) {
-  int64_t kept = 1;
+  int64_t left = activation_bytes_, most = 0;
   for (int64_t i = 0; i < student_.num_layers(); ++i) {
     Layer<T>& layer = student_.layer(i);
-    if (i < kept || !tape.records()) {
+    if (i == 0 || most <= left || !tape.records()) {
       const int64_t before = pooled_bytes_in_use();
       x = layer.run(tape, x, sequences);
-      const int64_t bytes = std::max<int64_t>(pooled_bytes_in_use() - before, 1);
-      if (i == 0) kept = activation_bytes_ / bytes;
+      const int64_t bytes = pooled_bytes_in_use() - before;
+      most = std::max(most, bytes);
+      left -= bytes;
     } else {
       x = recomputed(tape, x, [&layer, sequences](Tape<T>& again, const Tensor<T>& input) {
         return layer.run(again, input, sequences);

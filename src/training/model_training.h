@@ -28,14 +28,17 @@ class ModelTraining {
   // computed again.
   ModelTraining(Model<T>& student, Model<T>* teacher, int64_t activation_bytes);
 
-  // Returns the sum of the losses of all scored tokens.
-  double loss(const TrainingBatch& batch);
+  // Returns the teacher's hidden states behind the last layer, [scored tokens, H]. For a text that
+  // is read several times they can be kept, which saves the teacher's pass.
+  Rows<T> teacher_states(const TrainingBatch& batch);
+  // Returns the sum of the losses of all scored tokens. `states` are those of teacher_states(),
+  // which are computed if the pointer is null.
+  double loss(const TrainingBatch& batch, const Rows<T>* states = nullptr);
   // Returns the same and adds `scale` times its gradient to those of the trained tensors.
-  double accumulate(const TrainingBatch& batch, double scale);
+  double accumulate(const TrainingBatch& batch, double scale, const Rows<T>* states = nullptr);
 
  private:
-  double run(const TrainingBatch& batch, double scale, bool with_gradient);
-  Rows<T> teacher_rows(const TrainingBatch& batch, std::span<const int64_t> rows);
+  double run(const TrainingBatch& batch, double scale, bool with_gradient, const Rows<T>* states);
   Tensor<T> run_layers(Tape<T>& tape, Tensor<T> x, const Sequences& sequences);
 
   Model<T>& student_;

@@ -264,6 +264,17 @@ TEST(Training, AModelLearns64TokensByHeart) {
   EXPECT_LT(training.loss(batch) / tokens, 0.05);
 }
 
+TEST(Training, KeptStatesOfTheTeacherChangeNoBit) {
+  const ModelConfig config = drawn_config("llama");
+  const auto student = open_drawn_model<float>(config, drawn_tensors(config));
+  const auto teacher = open_drawn_model<float>(config, drawn_tensors(config, "teacher."));
+  ModelTraining<float> training(*student, teacher.get(), 0);
+  const TrainingBatch batch = {drawn_sequences({9, 12}, config.vocab_size), {3, 1}};
+  const Rows<float> states = training.teacher_states(batch);
+  EXPECT_EQ(states.rows(), 17);
+  EXPECT_EQ(training.loss(batch, &states), training.loss(batch));
+}
+
 TEST(Training, AStudentBecomesItsTeacher) {
   const ModelConfig config = drawn_config("llama");
   auto tensors = drawn_tensors(config);
