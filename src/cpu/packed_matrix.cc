@@ -182,6 +182,17 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign, A
   copy_to_domains();
 }
 
+PackedMatrix::PackedMatrix(int64_t k, int64_t n, WeightType type, Buffer<uint32_t> storage)
+    : k_(k), n_(n), type_(type), words_(std::move(storage)) {
+  NMM_CHECK(type == WeightType::kFp32 || type == WeightType::kBf16);
+  allocate(nullptr);
+}
+
+int64_t PackedMatrix::storage_words(int64_t k, int64_t n, WeightType type) {
+  const int64_t rows = type == WeightType::kBf16 ? bf16_words(k) : k;
+  return (n + kPanel - 1) / kPanel * kPanel * rows + kPanelPadding;
+}
+
 void PackedMatrix::pack(const ops::WeightView& rows, int64_t first) {
   switch (type_) {
     case WeightType::kFp32:
@@ -274,7 +285,8 @@ void PackedMatrix::copy_to_domains() {
 // panel with are set to zero.
 void PackedMatrix::allocate(Arena* arena) {
   const int64_t count = panels() * panel_words() + kPanelPadding;
-  words_ = arena == nullptr ? Buffer<uint32_t>(count, Pages::kHuge) : arena->take<uint32_t>(count);
+  if (arena != nullptr) words_ = arena->take<uint32_t>(count);
+  words_.reserve(count);
   const int64_t padding =
       type_ == WeightType::kBf16 ? (bf16_words(k_) - k_ / 2) * kPanel : int64_t{0};
   const auto clear = [&](int64_t panel, int64_t words) {

@@ -34,6 +34,7 @@
 // becomes fp32.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/coded_values.h"
@@ -85,6 +86,15 @@ class PackedMatrix {
   // w_t is [N, K], as checkpoints hold it. The panels take memory of `arena` if there is one.
   explicit PackedMatrix(const ops::WeightView& w_t,
                         ForeignWeights foreign = ForeignWeights::kNearest, Arena* arena = nullptr);
+  // Makes a matrix of fp32 or bf16 whose panels the caller writes. What pads the last panel and the
+  // depth of bf16 is set to zero. `storage` is memory to use again, or empty. There are no copies
+  // for memory domains.
+  PackedMatrix(int64_t k, int64_t n, WeightType type, Buffer<uint32_t> storage);
+  uint32_t* panel_to_write(int64_t i) { return panel_at(i); }
+  // Takes the memory away, for another matrix.
+  Buffer<uint32_t> take_storage() { return std::move(words_); }
+  // Returns how many words such a matrix needs.
+  static int64_t storage_words(int64_t k, int64_t n, WeightType type);
 
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }

@@ -32,6 +32,7 @@ const std::map<std::string, Folders> kDependencies = {
     {"text", {"text/jinja", "text/tokenizer", "text/unicode", "io", "base"}},
     {"model", {"ops", "io/families", "io", "text/tokenizer", "base"}},
     {"tensor_parallel", {"parallel", "model", "ops", "io", "base"}},
+    {"training", {"cpu", "model", "ops", "io", "text/tokenizer", "base"}},
     {"gguf", {"model", "io/families", "io", "text/tokenizer", "text/unicode", "base"}},
     {"gguf_out", {"gguf", "model", "ops", "io/families", "io", "text/tokenizer", "base"}},
     {"compress/linear_algebra", {"ops", "base"}},

@@ -1,0 +1,72 @@
+#include "training/tape.h"
+
+#include "base/pieces.h"
+#include "training/loops.h"
+
+namespace neuronmm::training {
+template <typename T>
+const LeftFactor<T>& Value<T>::left(Precision precision) const {
+  if (left_ == nullptr) {
+    left_ = std::make_unique<LeftFactor<T>>();
+    left_->pack(view(), precision);
+  }
+  return *left_;
+}
+
+template <typename T>
+const RightFactor<T>& Value<T>::right(Precision precision) const {
+  if (right_ == nullptr) {
+    right_ = std::make_unique<RightFactor<T>>();
+    right_->pack(view(), precision);
+  }
+  return *right_;
+}
+
+template <typename T>
+void Value<T>::add_gradient(Rows<T> part) {
+  if (!needs_gradient) return;
+  if (gradient.empty()) {
+    gradient = std::move(part);
+    return;
+  }
+  for_each_piece(rows(), 4 * columns(), [&](int64_t first, int64_t last) {
+    add_scaled(gradient.row(first), T{1}, part.row(first), (last - first) * columns(),
+               gradient.row(first));
+  });
+}
+
+template <typename T>
+void Value<T>::add_gradient(const LeftFactor<T>& a, const RightFactor<T>& w) {
+  if (!needs_gradient) return;
+  const bool add = !gradient.empty();
+  if (!add) gradient = Rows<T>(rows(), columns());
+  multiply(a, w, gradient.view(), add);
+}
+
+template <typename T>
+void Parameter<T>::set(std::string tensor_name, Rows<T> values) {
+  name = std::move(tensor_name);
+  rows = values.rows();
+  columns = values.columns();
+  value = std::move(values);
+  changed();
+}
+
+template <typename T>
+const RightFactor<T>& Parameter<T>::forward(Precision precision) const {
+  if (forward_.empty()) forward_.pack_transposed(value.view(), precision);
+  return forward_;
+}
+
+template <typename T>
+const RightFactor<T>& Parameter<T>::backward(Precision precision) const {
+  if (backward_.empty()) backward_.pack(value.view(), precision);
+  return backward_;
+}
+
+template struct Value<float>;
+template struct Value<double>;
+template struct Parameter<float>;
+template struct Parameter<double>;
+
+}  // namespace neuronmm::training
