@@ -311,21 +311,19 @@ Program indexed_program() {
 // An iteration loads its number into a register once. The legacy dialect has no such loads.
 TEST(Emitter, AnIndexIsLoadedIntoARegister) {
   Description description;
-  description.dimensions = {{"R", 900}, {"N", 640}, {"D", 2}};
-  description.operands = {{"w", {"R", "N"}}, {"numbers", {"1", "D"}}};
+  description.dimensions = {{"R", 900}, {"N", 640}};
+  description.operands = {{"w", {"R", "N"}}};
   const std::string text = source(indexed_program(), description);
   expect_lines(
-      text,
-      {"    assert numbers.shape == (1, D) and numbers.dtype == nl.int32",
-       "    w_tiles = w.reshape((3, 300, N))[:, 0:256, :].reshape((3, 2, P, N)).permute((0, 2, 1, "
-       "3))",
-       "    w_matrices = w.reshape((3, 300, N))",
-       "    number = nl.ndarray((1, D), dtype=nl.int32, buffer=nl.sbuf)",
-       "    nisa.dma_copy(dst=number, src=numbers)",
-       "        number_register = nisa.register_alloc(number[:, nl.ds(d, 1)])",
-       "        nisa.dma_copy(dst=block[:, 0:2, :], src=w_tiles.select(0, number_register))",
-       "        nisa.dma_copy(dst=block[0:44, 2, :], src=w_matrices.select(0, "
-       "number_register)[nl.ds(256, 44), :])"});
+      text, {"    assert numbers.shape == (1, 2) and numbers.dtype == nl.int32",
+             "    w_tiles = w.reshape((3, 300, N))[:, 0:256, :].reshape((3, 2, P, N)).permute((0, "
+             "2, 1, 3))",
+             "    w_matrices = w.reshape((3, 300, N))",
+             "    number = nl.ndarray((1, 2), dtype=nl.int32, buffer=nl.sbuf)",
+             "    nisa.dma_copy(dst=number, src=numbers)",
+             "        number_register = nisa.register_alloc(number[:, nl.ds(d, 1)])",
+             "        nisa.dma_copy(dst=block[:, 0:2, :], src=w_tiles.select(0, number_register))",
+             "            src=w_matrices.select(0, number_register)[nl.ds(256, 44), :],"});
   const std::string statement = "register_alloc(";
   EXPECT_EQ(text.find(statement), text.rfind(statement));
   description.release = newest_release("trn1");
