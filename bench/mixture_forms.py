@@ -37,6 +37,7 @@ import train_demo_model as demo  # noqa: E402
 import train_mixture_model as mixture_model  # noqa: E402
 
 BLOCK = 32
+ORDERS = {}  # what neurons() has computed, by its argument `own`
 
 
 class Expert:
@@ -185,8 +186,10 @@ def dropped(layers, stats, ratio):
 
 def neurons(layers, stats, ratio, own=True, compensate=True, by_loss=False):
     units = [(l, e) for l, layer in enumerate(layers) for e in range(len(layer.experts))]
-    grams = {(l, e): stats[l].grams(layers[l], e, own)[1] for l, e in units}
-    orders = {(l, e): order_of(layers[l].experts[e], grams[l, e], stats[l].scale) for l, e in units}
+    if own not in ORDERS:
+        grams = {(l, e): stats[l].grams(layers[l], e, own)[1] for l, e in units}
+        ORDERS[own] = grams, {(l, e): order_of(layers[l].experts[e], grams[l, e], stats[l].scale) for l, e in units}
+    grams, orders = ORDERS[own]
     width = layers[0].experts[0].gate.shape[0]
     sizes = dict.fromkeys(units, round(width * (1 - ratio) / BLOCK) * BLOCK)
     if by_loss:

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "compress/linear_algebra/gram.h"
 #include "compress/statistics/open_mlp.h"
+#include "io/safetensors.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -21,18 +22,32 @@ enum Count { kTokens, kWeights, kSquares, kSampled, kNumCounts };
 // costs at most twice the time if a token chooses a sixteenth of the experts.
 constexpr int64_t kSampleOfSequence = 32;
 
+// The most bytes that the Gram matrices of the inputs of all experts of a model may take on disk.
+// Assumed: OLMoE-1B-7B, with 17 GB, has its own, and Qwen3-30B-A3B, with 103 GB, does not.
+constexpr int64_t kMostInputBytes = int64_t{32} << 30;
+
+bool has_own_inputs(const io::ModelConfig& config, Gathered what) {
+  const int64_t triangle = 4 * config.hidden_size * config.hidden_size;
+  return what == Gathered::kAllLinears &&
+         triangle * config.experts->count * config.num_hidden_layers <= kMostInputBytes;
+}
+
 std::vector<Mean> layer_means(const io::ModelConfig& config) {
   return {{"in", {config.hidden_size, config.hidden_size}, true}, {"residual", {1, 1}}};
 }
 
 std::vector<Mean> expert_means(const io::ModelConfig& config, int64_t expert) {
-  const int64_t hidden = config.hidden_size, inner = config.experts->width;
+  const int64_t inner = config.experts->width;
   const auto name = [&](const char* mean) { return fmt::format("experts.{}.{}", expert, mean); };
-  return {{name("in"), {hidden, hidden}, true},
-          {name("neurons"), {inner, inner}, true},
+  return {{name("neurons"), {inner, inner}, true},
           {name("gate_slope"), {1, inner}},
           {name("up_slope"), {1, inner}},
           {name("use"), {1, kNumCounts}}};
+}
+
+Mean input_mean(const io::ModelConfig& config, int64_t expert) {
+  const int64_t hidden = config.hidden_size;
+  return {fmt::format("experts.{}.in", expert), {hidden, hidden}, true};
 }
 
 Matrix rows_at(ConstMatrixView x, std::span<const int32_t> rows) {
@@ -79,7 +94,7 @@ void complete(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, double enou
     if (seen > 0.0) add_scaled(missing * square / seen, of_layer, sum);
     scale(std::max(own, 1.0) / enough, sum);
   };
-  fill(*sums[kIn], in, tokens);
+  if (sums[kIn]->size() == in.size()) fill(*sums[kIn], in, tokens);
   fill(*sums[kNeurons], *sums[kSample], counts(0, kSampled));
   fill(*sums[kGateSlope], *sums[kSampleGate], counts(0, kSampled));
   fill(*sums[kUpSlope], *sums[kSampleUp], counts(0, kSampled));
@@ -90,8 +105,9 @@ void complete(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, double enou
 // Assumed: with fewer tokens than neurons, the Gram matrix of the neurons cannot have full rank.
 int64_t enough_tokens(const io::ModelConfig& config) { return config.experts->width; }
 
-std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config) {
-  const int64_t hidden = config.hidden_size, inner = config.experts->width;
+std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config, Gathered what) {
+  const int64_t hidden = has_own_inputs(config, what) ? config.hidden_size : 1;
+  const int64_t inner = config.experts->width;
   std::vector<Shape> shapes;
   for (int64_t i = 0; i < config.experts->count; ++i) {
     shapes.insert(shapes.end(), {{hidden, hidden},
@@ -163,9 +179,11 @@ void OpenMixture::add_expert(size_t expert, const ops::ExpertGroups& groups, Con
     for (int64_t j = 0; j < x.columns; ++j) to[j] += from[j];
   }
   scale_rows(neurons, weights);
-  scale_rows(inputs, weights);
   add_gram(neurons.view(), sums[kNeurons]);
-  add_gram(inputs.view(), sums[kIn]);
+  if (sums[kIn].rows() == x.columns) {
+    scale_rows(inputs, weights);
+    add_gram(inputs.view(), sums[kIn]);
+  }
   DoubleMatrix& counts = sums[kCounts];
   counts(0, kTokens) += static_cast<double>(count);
   for (size_t i = 0; i < count; ++i) {
@@ -206,9 +224,12 @@ Status write_expert_statistics(const fs::path& path, const io::ModelConfig& conf
     if (of_layer) complete(own, in, enough, text, chosen > 0.0 ? squares / chosen : 1.0);
     counts(0, kSampled) = of_layer ? text : 0.0;  // the file says so by 1 or 0
     for (const Mean& mean : expert_means(config, e)) means.push_back(mean);
-    for (const ExpertSum sum : {kIn, kNeurons, kGateSlope, kUpSlope, kCounts}) {
+    for (const ExpertSum sum : {kNeurons, kGateSlope, kUpSlope, kCounts}) {
       written.push_back(own[sum]);
     }
+    if (own[kIn]->size() != in.size()) continue;
+    means.push_back(input_mean(config, e));
+    written.push_back(own[kIn]);
   }
   return write_means(path, means, written, tokens, source);
 }
@@ -223,11 +244,16 @@ Status check_expert_statistics(const fs::path& path, const io::ModelConfig& conf
 
 Result<MlpStatistics> read_expert_statistics(const fs::path& work, int64_t layer, int64_t expert,
                                              const io::ModelConfig& config) {
+  const fs::path path = statistics_path(work, layer);
+  const std::vector<Mean> of_layer = layer_means(config);
   std::vector<Mean> wanted = expert_means(config, expert);
-  wanted.back() = layer_means(config)[1];
-  NMM_ASSIGN(auto means, read_means(statistics_path(work, layer), wanted));
-  return MlpStatistics{std::move(means[0]), std::move(means[1]), std::move(means[2]),
-                       std::move(means[3]), std::move(means[4])};
+  wanted.back() = of_layer[1];
+  wanted.push_back(input_mean(config, expert));
+  const auto file = io::SafetensorsFile::open(path);
+  if (file.ok() && !file->tensors().contains(wanted.back().name)) wanted.back() = of_layer[0];
+  NMM_ASSIGN(auto means, read_means(path, wanted));
+  return MlpStatistics{std::move(means[4]), std::move(means[0]), std::move(means[1]),
+                       std::move(means[2]), std::move(means[3])};
 }
 
 Result<std::vector<std::vector<ExpertUse>>> read_expert_uses(const fs::path& work,

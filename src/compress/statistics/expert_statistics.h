@@ -9,6 +9,9 @@
 // whole layer: what it would compute for some tokens of each sequence, whatever the router chooses,
 // and the Gram matrix of all inputs.
 //
+// The Gram matrices of the experts' inputs serve rounding alone. Where they would take too many
+// bytes, all experts of a layer have that of the layer.
+//
 // A layer's statistics are one file. H hidden_size, I the neurons of the largest expert.
 
 #include <filesystem>
@@ -41,7 +44,7 @@ struct ExpertUse {
 int64_t enough_tokens(const io::ModelConfig& config);
 
 // Returns the shapes of the sums of a layer's experts, for LayerwisePass.
-std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config);
+std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config, Gathered what);
 
 // The second half of a layer that is a mixture of experts.
 class OpenMixture {
@@ -74,7 +77,8 @@ Status write_expert_statistics(const std::filesystem::path& path, const io::Mode
 
 // Fails unless the layer's file has the statistics of this model's experts and a right checksum.
 Status check_expert_statistics(const std::filesystem::path& path, const io::ModelConfig& config);
-// Reads the statistics of one expert from the folder `work`. `residual` is that of the layer.
+// Reads the statistics of one expert from the folder `work`. `residual` is that of the layer, and
+// so is `in` if the file has none of the expert.
 Result<MlpStatistics> read_expert_statistics(const std::filesystem::path& work, int64_t layer,
                                              int64_t expert, const io::ModelConfig& config);
 // Reads how often each expert of each layer was chosen. A layer that is no mixture has an empty

@@ -65,7 +65,7 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
   std::vector<Shape> shapes;
   for (const Mean& mean : means) shapes.push_back(mean.shape);
   if (!config.experts) return shapes;
-  for (const Shape& shape : expert_sum_shapes(config)) shapes.push_back(shape);
+  for (const Shape& shape : expert_sum_shapes(config, what)) shapes.push_back(shape);
   return shapes;
 }
 
@@ -219,7 +219,7 @@ Status write_mlp(LayerwisePass& pass, const fs::path& path, const io::ModelConfi
     return write_sums(pass, path, mlp_means(config), kIn, tokens, source);
   }
   std::vector<DoubleMatrix*> sums;
-  const size_t first = first_expert_sum(what), count = expert_sum_shapes(config).size();
+  const size_t first = first_expert_sum(what), count = expert_sum_shapes(config, what).size();
   for (size_t i = 0; i < count; ++i) sums.push_back(&pass.sum(first + i));
   return write_expert_statistics(path, config, tokens, pass.sum(kIn), pass.sum(kResidual), sums,
                                  source);
