@@ -224,11 +224,19 @@ def allocate(losses, width, budget):
 
 
 def matched(expert, like):
-    """The expert with its neurons in the order in which they resemble those of `like`."""
-    from scipy.optimize import linear_sum_assignment
+    """The expert with its neurons in the order in which they resemble those of `like`, best pairs first."""
     a = torch.cat([like.gate, like.up, like.down.T], 1)
     b = torch.cat([expert.gate, expert.up, expert.down.T], 1)
-    order = torch.tensor(linear_sum_assignment(-(F.normalize(a, dim=1) @ F.normalize(b, dim=1).T).numpy())[1])
+    likeness = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T
+    order, free = [-1] * len(a), set(range(len(b)))
+    for at in likeness.flatten().argsort(descending=True).tolist():
+        i, j = divmod(at, len(b))
+        if order[i] < 0 and j in free:
+            order[i] = j
+            free.remove(j)
+        if not free:
+            break
+    order = torch.tensor(order)
     return Expert(expert.gate[order], expert.up[order], expert.down[:, order])
 
 

@@ -198,6 +198,8 @@ Result<PaddedSummary> write_padded(const PaddedRequest& request, Progress& progr
   NMM_TRY(FolderWriter::check(request.out, if_exists, request.model));
   NMM_ASSIGN(const auto identity, io::folder_identity(request.model));
   NMM_ASSIGN(const SourceModel model, SourceModel::open(request.model));
+  NMM_TRY(io::refuse_mixtures(model.config, request.model.string(), "--target padded",
+                              "run the folder that it was rounded from, or use --target gguf"));
   const int64_t neurons = padded_neurons(model);
   const DType dtype = padded_dtype(model);
   const io::Architecture architecture = model.config.architecture;

@@ -46,20 +46,38 @@ Status check_router(const io::GgufShards& model, const io::GgufTensor& tensor,
       model.metadata().source(), tensor.name, expected[0], found[0], expected[0]);
 }
 
+// Returns whether the file has a tensor for some expert that differs from `alone` in the number:
+// "blk.0.ffn_up.3.weight".
+bool has_experts_alone(const io::GgufShards& model, const std::string& alone) {
+  const size_t dot = alone.rfind('.', alone.rfind('.') - 1);
+  const std::string start = alone.substr(0, dot + 1);
+  const auto& tensors = model.tensors();
+  // Digits sort before letters, so the tensor of a layer without experts comes later.
+  const auto found = tensors.lower_bound(start + "0");
+  return found != tensors.end() && found->first.starts_with(start) &&
+         found->first[start.size()] <= '9';
+}
+
+// Turns to the tensor of one expert if the file has one for each.
+Status find_alone(const io::GgufShards& model, TensorPlace& place) {
+  if (!has_experts_alone(model, place.alone)) return {};
+  if (model.tensors().contains(place.name) && model.tensors().contains(place.alone))
+    return fail(
+        "{}: expected the experts of a layer either in one tensor or one by one, found both {:?} "
+        "and {:?}",
+        model.metadata().source(), place.name, place.alone);
+  if (model.tensors().contains(place.name)) return {};  // found at the expert that has both
+  place.name = place.alone;
+  place.expert = -1;
+  return {};
+}
+
 Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec,
                                  const io::ModelConfig& config, const io::GgufFamily& gguf,
                                  const TablesOfFile& tables) {
   TensorPlace place = place_of(spec.name, gguf.names);
   if (spec.name == "model.embed_tokens.weight") place.name = tables.table;
-  if (place.expert >= 0 && model.tensors().contains(place.alone)) {
-    if (model.tensors().contains(place.name))
-      return fail(
-          "{}: expected the experts of a layer either in one tensor or one by one, found both {:?} "
-          "and {:?}",
-          model.metadata().source(), place.name, place.alone);
-    place.name = place.alone;
-    place.expert = -1;
-  }
+  if (place.expert >= 0) NMM_TRY(find_alone(model, place));
   const std::string& name = place.name;
   const std::string& source = model.metadata().source();
   const auto found = model.tensors().find(name);

@@ -31,7 +31,8 @@ const GgufFamily& own_entry(const io::Family& family) {
 bool computes_like_llama(const io::ModelConfig& config) {
   const auto turns = [](const io::LayerAttention& layer) { return layer.rope == 0; };
   const int64_t width = config.ropes.empty() ? 0 : config.ropes.front().rotary_width;
-  return config.qk_norm == io::QkNorm::kNone && config.input_norms && !config.output_norms &&
+  return !config.experts && config.qkv_clamp == 0.0 && !config.attention_sinks &&
+         config.qk_norm == io::QkNorm::kNone && config.input_norms && !config.output_norms &&
          config.gain_offset == 0.0 && config.score_scale == 0.0 && config.embedding_scale == 1.0 &&
          config.residual_scale == 1.0 && config.logit_divisor == 1.0 && config.score_cap == 0.0 &&
          config.logit_cap == 0.0 && config.activation == Activation::kSilu &&
@@ -70,7 +71,8 @@ Status check_yarn(const GgufFamily& gguf, const io::ModelConfig& config, const s
   if (!own_betas && (yarn->beta_fast != 32.0 || yarn->beta_slow != 1.0))
     return fail("{}: yarn with beta_fast {} and beta_slow {}: llama.cpp computes 32 and 1 only",
                 name, yarn->beta_fast, yarn->beta_slow);
-  if (!yarn->truncate)
+  // It also rounds for gpt-oss, whose published files have this setting nevertheless.
+  if (!yarn->truncate && gguf.architecture != "gpt-oss")
     return fail("{}: yarn without \"truncate\": llama.cpp always rounds to whole pairs", name);
   return {};
 }
@@ -101,6 +103,14 @@ std::string padding_text(const SourceModel& source, const std::vector<int64_t>& 
 void choose_sizes(const SourceModel& source, const TypeMix& mix, ArchitectureOut& out) {
   const io::ModelConfig& config = source.config;
   const int64_t block = source.has_fewer_neurons() ? block_of(mix, config) : 1;
+  if (config.experts) {
+    const int64_t neurons = source.expert_neurons();
+    out.expert_neurons =
+        std::min(rounded_up(neurons, block), std::max(config.experts->width, neurons));
+    out.neurons.assign(static_cast<size_t>(config.num_hidden_layers),
+                       out.has_expert_key() ? config.intermediate_size : out.expert_neurons);
+    return;
+  }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     out.neurons.push_back(std::min(rounded_up(source.neurons(layer), block),
                                    std::max(config.intermediate_size, source.neurons(layer))));
@@ -122,6 +132,16 @@ void choose_sizes(const SourceModel& source, const TypeMix& mix, ArchitectureOut
       fmt::format("{:?} has one size for all layers: MLPs are filled with zeros up to the largest, "
                   "{} neurons ({})",
                   out.gguf->architecture, out.neurons.front(), padding_text(source, out.neurons)));
+}
+
+// Fails if some layers have experts and others have none.
+Status check_experts(const io::ModelConfig& config, const std::string& name) {
+  for (int64_t layer = 0; config.experts && layer < config.num_hidden_layers; ++layer) {
+    if (!config.is_mixture(layer))
+      return fail("{}: layer {} has one MLP and others have experts: llama.cpp has experts in all",
+                  name, layer);
+  }
+  return {};
 }
 
 // Describes windows that llama.cpp ignores. The key is written nevertheless, because neuronmm and
@@ -148,6 +168,10 @@ Status add_windows_note(const io::ModelConfig& config, const std::string& name,
 
 }  // namespace
 
+bool ArchitectureOut::has_expert_key() const {
+  return std::ranges::find(gguf->keys, "expert_feed_forward_length") != gguf->keys.end();
+}
+
 bool ArchitectureOut::has_unequal_sizes() const {
   return std::ranges::min(neurons) != std::ranges::max(neurons);
 }
@@ -165,6 +189,7 @@ Result<ArchitectureOut> choose_architecture(const SourceModel& source, const Typ
     return fail("{}: llama.cpp's architecture {:?} does not compute {}", name,
                 out.gguf->architecture, missing);
   NMM_TRY(check_yarn(*out.gguf, config, name));
+  NMM_TRY(check_experts(config, name));
   choose_sizes(source, mix, out);
   NMM_TRY(add_windows_note(config, name, out));
   if (source.has_factors())

@@ -17,11 +17,17 @@ struct ArchitectureOut {
   const io::GgufFamily* gguf = nullptr;
   // The neurons of each layer in the file. Layers may get neurons of zeros.
   std::vector<int64_t> neurons = {};
+  // The neurons of every expert in the file, or 0 without experts. Experts may get neurons of
+  // zeros.
+  int64_t expert_neurons = 0;
   // Remarks for the user: neurons of zeros, factors that were multiplied out, windows.
   std::vector<std::string> notes = {};
 
   // Returns whether the file's layers have different sizes.
   bool has_unequal_sizes() const;
+  // Returns whether files of the architecture have a key for the neurons of an expert. In others it
+  // is that of the MLP.
+  bool has_expert_key() const;
 };
 
 // Chooses the architecture for a file of this mix. Fails if llama.cpp has none that computes the

@@ -76,6 +76,7 @@ class Comparison {
   std::string first_difference() {
     sizes();
     switches();
+    experts();
     attention();
     return difference_;
   }
@@ -130,6 +131,24 @@ class Comparison {
     number("the kind of norms of q and k", static_cast<double>(wanted_.qk_norm),
            static_cast<double>(found_.qk_norm));
     flag("norms of q and k behind RoPE", wanted_.qk_norm_after_rope, found_.qk_norm_after_rope);
+  }
+
+  void experts() {
+    flag("sinks of attention", wanted_.attention_sinks, found_.attention_sinks);
+    number("the limit of queries, keys and values", wanted_.qkv_clamp, found_.qkv_clamp);
+    if (wanted_.activation == Activation::kClampedSwiglu) {
+      number("the limit of SwiGLU", wanted_.swiglu_clamp.limit, found_.swiglu_clamp.limit);
+      number("the factor of SwiGLU", wanted_.swiglu_clamp.alpha, found_.swiglu_clamp.alpha);
+    }
+    flag("a mixture of experts", wanted_.experts.has_value(), found_.experts.has_value());
+    if (!wanted_.experts || !found_.experts) return;
+    const io::Experts &wanted = *wanted_.experts, &found = *found_.experts;
+    number("the number of experts", static_cast<double>(wanted.count),
+           static_cast<double>(found.count));
+    number("the number of active experts", static_cast<double>(wanted.active),
+           static_cast<double>(found.active));
+    flag("the division of experts' weights by their sum", wanted.divided, found.divided);
+    flag("the bias of the router", wanted.router_bias, found.router_bias);
   }
 
   static double score_scale(const io::ModelConfig& config) {

@@ -95,6 +95,14 @@ void add_window(const io::ModelConfig& config, ArchitecturePairs& keys) {
   if (window > 0) keys.integer("attention.sliding_window", window);
 }
 
+void add_experts(const io::Experts& experts, const ArchitectureOut& architecture,
+                 ArchitecturePairs& keys) {
+  keys.integer("expert_count", experts.count);
+  keys.integer("expert_used_count", experts.active);
+  if (architecture.has_expert_key())
+    keys.integer("expert_feed_forward_length", architecture.expert_neurons);
+}
+
 // Returns the number of parameters as file names have it: "494M", "1.2B".
 std::string size_label(int64_t parameters) {
   const auto count = static_cast<double>(parameters);
@@ -174,6 +182,7 @@ std::vector<NumbersOut> add_architecture(const SourceModel& source,
     keys.integers("feed_forward_length", architecture.neurons);
   else
     keys.integer("feed_forward_length", architecture.neurons.front());
+  if (config.experts) add_experts(*config.experts, architecture, keys);
   keys.integer("attention.head_count", config.num_attention_heads);
   keys.integer("attention.head_count_kv", config.num_key_value_heads);
   keys.integer("attention.key_length", config.head_dim);

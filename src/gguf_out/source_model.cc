@@ -1,6 +1,7 @@
 #include "gguf_out/source_model.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,21 @@
 #include "model/weight_reader.h"
 
 namespace neuronmm::gguf_out {
+namespace {
+
+std::span<const ops::MlpWeight> experts_of(const model::LayerWeights& layer) {
+  if (!layer.mixture) return {};
+  return layer.mixture->experts;
+}
+
+bool mlp_has_factors(const ops::MlpWeight& mlp) {
+  const auto other = [](const ops::LinearWeight& weight) {
+    return weight.low_rank() || weight.pivoted();
+  };
+  return !mlp.in.empty() || other(mlp.gate) || other(mlp.up) || other(mlp.down);
+}
+
+}  // namespace
 
 Result<SourceModel> SourceModel::open(const std::filesystem::path& path) {
   NMM_ASSIGN(io::ModelFolder folder, io::open_model(path));
@@ -30,19 +46,27 @@ Result<SourceModel> SourceModel::open(const std::filesystem::path& path) {
   return source;
 }
 
+int64_t SourceModel::expert_neurons() const {
+  int64_t most = 0;
+  for (const model::LayerWeights& layer : layers) {
+    for (const ops::MlpWeight& expert : experts_of(layer)) most = std::max(most, expert.neurons());
+  }
+  return most;
+}
+
 bool SourceModel::has_factors() const {
   return std::ranges::any_of(layers, [](const model::LayerWeights& layer) {
-    const auto other = [](const ops::LinearWeight& weight) {
-      return weight.low_rank() || weight.pivoted();
-    };
-    const ops::MlpWeight& mlp = layer.mlp;
-    return !mlp.in.empty() || other(mlp.gate) || other(mlp.up) || other(mlp.down);
+    return layer.mixture ? std::ranges::any_of(layer.mixture->experts, mlp_has_factors)
+                         : mlp_has_factors(layer.mlp);
   });
 }
 
 bool SourceModel::has_fewer_neurons() const {
   return std::ranges::any_of(layers, [&](const model::LayerWeights& layer) {
-    return layer.mlp.neurons() < config.intermediate_size;
+    if (!layer.mixture) return layer.mlp.neurons() < config.intermediate_size;
+    return std::ranges::any_of(experts_of(layer), [&](const ops::MlpWeight& expert) {
+      return expert.neurons() < config.experts->width;
+    });
   });
 }
 

@@ -26,11 +26,14 @@ struct SourceModel {
   // Opens a folder or a GGUF file. Fails like the commands that run the model.
   static Result<SourceModel> open(const std::filesystem::path& path);
 
-  // Returns the neurons of a layer.
+  // Returns the neurons of a layer, or 0 if it is a mixture of experts.
   int64_t neurons(int64_t layer) const { return layers[static_cast<size_t>(layer)].mlp.neurons(); }
+  // Returns the neurons of the largest expert, or 0 if there are none.
+  int64_t expert_neurons() const;
   // Returns whether matrices of some MLP have factors or pivots, which the file cannot have.
   bool has_factors() const;
-  // Returns whether some layer has fewer neurons than config.intermediate_size.
+  // Returns whether some layer has fewer neurons than config.intermediate_size, or some expert
+  // fewer than config.experts->width.
   bool has_fewer_neurons() const;
   // Returns the bits of most weights if they are rounded to 8, 6 or 4 bits, and 0 for floats.
   int64_t bits() const { return config.quantization ? config.quantization->format.bits : 0; }

@@ -17,6 +17,12 @@ std::string kind_of(std::string_view name) {
   return fmt::format("blk.*{}", name.substr(name.find('.', kLayer.size())));
 }
 
+std::vector<float> floats_of(const TensorView& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.size()));
+  to_floats(tensor, 0, tensor.size(), values.data());
+  return values;
+}
+
 class Planner {
  public:
   Planner(const SourceModel& source, const ArchitectureOut& architecture, const TypeMix& mix,
@@ -45,7 +51,8 @@ class Planner {
     const model::LayerWeights& layer = source_.layers[static_cast<size_t>(index)];
     const std::string prefix = fmt::format("model.layers.{}.", index);
     const std::string attention = prefix + "self_attn.", mlp = prefix + "mlp.";
-    neurons_ = architecture_.neurons[static_cast<size_t>(index)];
+    neurons_ = layer.mixture ? architecture_.expert_neurons
+                             : architecture_.neurons[static_cast<size_t>(index)];
     norm(prefix + "input_layernorm.weight", layer.input_norm);
     linear(attention + "q_proj", layer.q);
     linear(attention + "k_proj", layer.k);
@@ -53,12 +60,38 @@ class Planner {
     norm(attention + "q_norm.weight", layer.q_norm);
     norm(attention + "k_norm.weight", layer.k_norm);
     linear(attention + "o_proj", layer.o);
+    if (!layer.sinks.empty())
+      add_numbers(place_of(attention + "sinks").name, floats_of(layer.sinks));
     norm(prefix + "post_attention_layernorm.weight", layer.post_attention_norm);
     norm(attention + "output_norm.weight", layer.attention_output_norm);
     norm(mlp + "output_norm.weight", layer.mlp_output_norm);
-    linear(mlp + "gate_proj", layer.mlp.gate, &layer.mlp.in);
-    linear(mlp + "up_proj", layer.mlp.up, &layer.mlp.in);
-    linear(mlp + "down_proj", layer.mlp.down);
+    if (layer.mixture) return mixture(mlp, *layer.mixture);
+    mlp_matrices(mlp, layer.mlp);
+  }
+
+  void mlp_matrices(const std::string& prefix, const ops::MlpWeight& mlp) {
+    linear(prefix + "gate_proj", mlp.gate, &mlp.in);
+    linear(prefix + "up_proj", mlp.up, &mlp.in);
+    linear(prefix + "down_proj", mlp.down);
+  }
+
+  // The matrices of all experts become three tensors.
+  void mixture(const std::string& prefix, const ops::MixtureWeight& mixture) {
+    router(prefix + "router", mixture.router);
+    for (size_t i = 0; i < mixture.experts.size(); ++i)
+      mlp_matrices(fmt::format("{}experts.{}.", prefix, i), mixture.experts[i]);
+  }
+
+  // llama.cpp has routers in fp32, whatever the type of the file.
+  void router(const std::string& module, const ops::LinearWeight& weight) {
+    const int64_t rows = weight.out_features();
+    MatrixPart part{.name = module + ".weight",
+                    .open = [weight] { return dense_rows(weight); },
+                    .stored_rows = rows,
+                    .rows = rows};
+    add({.info = {place_of(part.name).name, BlockType::kF32, {rows, weight.in_features()}},
+         .parts = {std::move(part)}});
+    bias(module + ".bias", weight.bias);
   }
 
   void linear(const std::string& module, const ops::LinearWeight& weight,
@@ -70,7 +103,7 @@ class Planner {
   void matrix(const std::string& name, const ops::LinearWeight& weight,
               const ops::Pivots* input = nullptr) {
     const gguf::TensorPlace place = place_of(name);
-    const bool down = name.ends_with("mlp.down_proj.weight");
+    const bool down = name.ends_with(".down_proj.weight");
     const bool of_neurons = !down && name.find(".mlp.") != std::string::npos;
     const bool shared = input != nullptr && !input->empty();
     const int64_t columns = down ? neurons_ : shared ? input->features() : weight.in_features();
@@ -87,19 +120,29 @@ class Planner {
       tensor.parts.push_back(std::move(part));
       return;
     }
+    if (place.expert > 0) {
+      plan_.tensors[by_name_.at(place.name)].parts.push_back(std::move(part));
+      return;
+    }
     // A fused matrix has the type of v, which matters most.
     const bool fused_attention = place.sliced != nullptr && name.ends_with("q_proj.weight");
     const std::string typed =
         fused_attention ? name.substr(0, name.size() - 13) + "v_proj.weight" : name;
     const BlockType type =
         keeps_floats(weight) ? float_type(weight.w_t.dtype) : type_of(typed, place.name, columns);
-    add({.info = {place.name, type, {part.rows, columns}}, .parts = {std::move(part)}});
+    add({.info = {place.name, type, shape_in_file(place, {part.rows, columns})},
+         .parts = {std::move(part)}});
+  }
+
+  // Returns the shape of a tensor whose first part has the shape `part`.
+  Shape shape_in_file(const gguf::TensorPlace& place, Shape part) const {
+    if (place.expert == 0) part.insert(part.begin(), config_.experts->count);
+    return part;
   }
 
   void bias(const std::string& name, const TensorView& bias) {
     if (bias.empty()) return;
-    std::vector<float> stored(static_cast<size_t>(bias.size()));
-    to_floats(bias, 0, bias.size(), stored.data());
+    const std::vector<float> stored = floats_of(bias);
     const bool of_neurons = name.ends_with("gate_proj.bias") || name.ends_with("up_proj.bias");
     const int64_t size = of_neurons ? neurons_ : bias.size();
     const MatrixPart order{.name = name,
@@ -114,10 +157,11 @@ class Planner {
     if (const auto found = by_name_.find(place.name); found != by_name_.end()) {
       PlannedTensor& tensor = plan_.tensors[found->second];
       tensor.values.insert(tensor.values.end(), values.begin(), values.end());
-      tensor.info.shape.front() += size;
+      if (place.expert < 0) tensor.info.shape.front() += size;
       return;
     }
     add_numbers(place.name, std::move(values));
+    plan_.tensors.back().info.shape = shape_in_file(place, {size});
   }
 
   void norm(const std::string& name, const TensorView& norm) {

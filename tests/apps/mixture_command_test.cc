@@ -1,13 +1,18 @@
 // Commands on random models that are mixtures of experts: those that treat them, and those that
 // refuse them by name.
 
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <signal.h>
 
 #include "run_program.h"
+#include "serve/http/http_client.h"
 
 namespace {
 
@@ -22,12 +27,16 @@ class MixtureCommand : public neuronmm::apps::ProgramTest {
   // Synthesizes a model with the vocabulary of the bundled one.
   void SetUp() override {
     ProgramTest::SetUp();
+    write_config("[1]");
+    make("model", "");
+  }
+  void write_config(const std::string& dense_layers) {
     config_ = write("config.json", R"({"architectures":["Qwen3MoeForCausalLM"],"hidden_size":64,
         "intermediate_size":96,"num_hidden_layers":3,"num_attention_heads":4,"head_dim":16,
         "num_key_value_heads":2,"vocab_size":2048,"max_position_embeddings":128,"num_experts":5,
         "num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,
-        "mlp_only_layers":[1],"initializer_range":0.2})");
-    make("model", "");
+        "initializer_range":0.2,"mlp_only_layers":)" +
+                                       dense_layers + "}");
   }
   void make(const std::string& out, const std::string& more) const {
     expect(neuronmm("synthesize --config " + config_ + " -o " + path(out) + more), 0, {});
@@ -109,6 +118,86 @@ TEST_F(MixtureCommand, NamesExpertsThatTheTextHardlyReaches) {
          0, {"judged by their layer, too: layer 0: "});
 }
 
+// The file has the same weights. llama.cpp knows no mixtures of which some layers are dense.
+TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
+  const std::string out = path("m.gguf"), to_file = " --target gguf --type F32 -o " + out;
+  expect(neuronmm("export " + path("model") + to_file), 1,
+         {"layer 1 has one MLP", "llama.cpp has experts in all"});
+  write_config("[]");
+  make("all", "");
+  const std::string text = " --calibration " + kDemo + "/calibration.txt";
+  expect(neuronmm("export " + path("all") + to_file + text), 1,
+         {"mixtures of experts", "rounding by a text", "leave the text out"});
+  EXPECT_FALSE(fs::exists(out));
+  expect(neuronmm("export " + path("all") + to_file), 0, {"qwen3moe as F32"});
+  const std::string generate = " --prompt Once --max-new-tokens 12 --temperature 0";
+  EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
+            neuronmm("generate " + path("all") + generate, "", "/dev/null").output);
+  expect(neuronmm("export " + path("all") + " --target gguf --type Q4_0 --force -o " + out), 0,
+         {"qwen3moe as Q4_0"});
+  expect(neuronmm("generate " + out + generate), 0, {});
+}
+
+// Starts `neuronmm serve` and ends it.
+class Server {
+ public:
+  Server(const std::string& model, const std::string& log) {
+    const neuronmm::apps::Outcome started = neuronmm::apps::run_shell(
+        "'" + neuronmm::program_path().string() + "' serve '" + model + "' --port 0 >'" + log +
+        "' 2>&1 & for i in $(seq 1200); do grep -qs 'is ready' '" + log +
+        "' && break; sleep 0.05; done; echo $!");
+    process_ = std::atoi(started.output.c_str());
+    const std::string text = read(log), before = "http://127.0.0.1:";
+    const size_t found = text.find(before);
+    EXPECT_NE(found, std::string::npos) << text;
+    if (found != std::string::npos) port_ = std::atoi(text.c_str() + found + before.size());
+  }
+  ~Server() {
+    if (process_ > 0) kill(process_, SIGKILL);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  int port() const { return port_; }
+
+ private:
+  int process_ = 0, port_ = 0;
+};
+
+// Requests that run together have the tokens and the log-probabilities that each has alone.
+TEST_F(MixtureCommand, IsServedToSeveralClientsAtOnce) {
+  using neuronmm::serve::HttpClient;
+  const Server server(path("model"), path("log"));
+  const auto request = [](const std::string& prompt, int tokens) {
+    const nlohmann::json body = {{"prompt", prompt},
+                                 {"max_tokens", tokens},
+                                 {"temperature", 0},
+                                 {"logprobs", 2},
+                                 {"ignore_eos", true}};
+    return neuronmm::serve::post_text("/v1/completions", body.dump());
+  };
+  const auto answer = [](HttpClient& client) {
+    const auto response = client.read_response();
+    EXPECT_EQ(response.status, 200) << response.body;
+    return nlohmann::json::parse(response.body, nullptr, false)["choices"];
+  };
+  const std::vector<std::string> requests = {request("Once upon a time", 90),
+                                             request("The little dog", 80),
+                                             request("A red ball and a blue ball were", 70)};
+  std::vector<nlohmann::json> alone;
+  for (const std::string& text : requests) {
+    HttpClient client(server.port());
+    ASSERT_TRUE(client.send(text));
+    alone.push_back(answer(client));
+  }
+  EXPECT_NE(alone[0], alone[1]);
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (const std::string& text : requests) {
+    clients.push_back(std::make_unique<HttpClient>(server.port()));
+    ASSERT_TRUE(clients.back()->send(text));
+  }
+  for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(answer(*clients[i]), alone[i]) << i;
+}
+
 TEST_F(MixtureCommand, IsRefusedByWhatDoesNotTreatIt) {
   const std::string model = path("model"), out = " -o " + path("out");
   expect(neuronmm("compress " + model + out + " --method svd --ratio 0.2"), 1,
@@ -116,6 +205,8 @@ TEST_F(MixtureCommand, IsRefusedByWhatDoesNotTreatIt) {
   expect(neuronmm("fit " + model + out + " --bytes 1M --calibration " + text()), 1,
          {"mixtures of experts", "fit", "quantize --bits"});
   expect(neuronmm("export " + model + out + " --target nxdi"), 1, {"mixtures of experts"});
+  expect(neuronmm("export " + model + out + " --target padded"), 1,
+         {"mixtures of experts", "--target padded", "--target gguf"});
   expect(neuronmm("bench " + model + " --device trn2 --prompt-tokens 8 --new-tokens 2"), 1,
          {"mixtures of experts", "--device cpu"});
   EXPECT_FALSE(fs::exists(path("out")));

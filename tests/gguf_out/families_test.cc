@@ -18,6 +18,11 @@ namespace {
 
 // Models that no architecture of llama.cpp computes, and a part of the reason.
 const std::map<std::string, std::string> kRefused = {
+    {"gpt_oss", "the limit of SwiGLU"},
+    {"gpt_oss_mxfp4", "the limit of SwiGLU"},
+    {"olmoe", "the limit of queries, keys and values"},
+    {"qwen3_moe", "layer 1 has one MLP and others have experts"},
+    {"qwen3_moe_undivided", "bias of the attention's output"},
     {"exaone4", "the window of layer 0 would be 0 instead of 8"},
     {"gemma2", "the factor of attention scores"},
     {"gemma3", "the factor of attention scores"},

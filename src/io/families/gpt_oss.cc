@@ -57,6 +57,11 @@ Status complete_gpt_oss(const GgufFacts& facts, nlohmann::ordered_json& config) 
   return {};
 }
 
+// Which layers have it is the same in all files.
+void write_gpt_oss(const ModelConfig& config, GgufKeys& keys) {
+  write_windows(config, /*pattern=*/false, keys);
+}
+
 }  // namespace
 
 namespace family {
@@ -89,7 +94,9 @@ const Family& gpt_oss() {
                 .names = {.renamed = {{"post_attention_norm", "post_attention_layernorm"}}},
                 .keys = {"expert_count", "expert_used_count", "expert_feed_forward_length"},
                 .complete = complete_gpt_oss,
-                .own_windows = true}}};
+                .own_windows = true,
+                .write = write_gpt_oss,
+                .loads_output_biases = true}}};
   return family;
 }
 

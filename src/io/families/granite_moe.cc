@@ -22,6 +22,13 @@ Status complete_granite_moe(const GgufFacts& facts, nlohmann::ordered_json& conf
   return complete_experts(facts, config, "num_local_experts");
 }
 
+void write_granite_moe(const ModelConfig& config, GgufKeys& keys) {
+  keys.number("embedding_scale", config.embedding_scale);
+  keys.number("attention.scale", config.score_scale);
+  keys.number("residual_scale", config.residual_scale);
+  keys.number("logit_scale", config.logit_divisor);
+}
+
 }  // namespace
 
 namespace family {
@@ -46,7 +53,10 @@ const Family& granite_moe() {
                             {"residual_scale", "residual_multiplier"},
                             {"logit_scale", "logits_scaling"}},
                 .keys = {"expert_count", "expert_used_count"},
-                .complete = complete_granite_moe}}};
+                .complete = complete_granite_moe,
+                .write = write_granite_moe,
+                .loads_output_biases = true,
+                .loads_rope_divisors = true}}};
   return family;
 }
 

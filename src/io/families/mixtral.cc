@@ -29,7 +29,8 @@ const Family& mixtral() {
                             {"block_sparse_moe.experts.#.w1", "mlp.experts.#.gate_proj"},
                             {"block_sparse_moe.experts.#.w3", "mlp.experts.#.up_proj"},
                             {"block_sparse_moe.experts.#.w2", "mlp.experts.#.down_proj"}},
-                .stacked = stacked_experts()}};
+                .stacked = stacked_experts()},
+      .written_as = "llama"};
   return family;
 }
 

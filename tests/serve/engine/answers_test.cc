@@ -217,7 +217,10 @@ std::vector<Kind> kinds() {
           {"mixed4", DType::kF32, io::Quantization{{4, 32}}, "mixed", {0, 0, 30, 40, 50}},
           {"window", DType::kBF16, {}, "", {}, kMistral},
           {"qwen2", DType::kBF16, {}, "", {}, kQwen2},
-          {"qwen3", DType::kBF16, io::Quantization{}, "", {}, kQwen3}};
+          {"qwen3", DType::kBF16, io::Quantization{}, "", {}, kQwen3},
+          {"olmoe", DType::kBF16, {}, "", {}, kOlmoe},
+          {"olmoe4", DType::kF32, io::Quantization{{4, 32}}, "", {}, kOlmoe},
+          {"gpt_oss", DType::kF32, {}, "", {}, kGptOss}};
 }
 
 // Makes a model whose rows have several groups of the low-bit formats.
@@ -225,6 +228,7 @@ model::Transformer make_kind(const Kind& kind, const ops::Backend& backend) {
   io::ModelConfig config = long_config(1500, kind.architecture);
   config.hidden_size = 96;
   config.intermediate_size = 144;
+  if (config.experts) config.experts->width = config.intermediate_size;
   config.dtype = kind.dtype;
   if (kind.architecture == io::Architecture::kMistral) config.fill_layers({.window = 150});
   if (!kind.form.empty()) {
