@@ -14,9 +14,18 @@ namespace fs = std::filesystem;
 
 // The sums of one expert, in their order. Those of the sample are of tokens that the router need
 // not have sent to the expert. kCounts has the numbers below.
-enum ExpertSum { kIn, kNeurons, kGateSlope, kUpSlope, kSample, kSampleGate, kSampleUp, kCounts };
+enum ExpertSum {
+  kOwnIn,
+  kOwnNeurons,
+  kOwnGates,
+  kOwnUps,
+  kSampleNeurons,
+  kSampleGates,
+  kSampleUps,
+  kCounts
+};
 constexpr size_t kExpertSums = kCounts + 1;
-enum Count { kTokens, kWeights, kSquares, kSampled, kNumCounts };
+enum Count { kChosen, kWeightSum, kSquareSum, kSampled, kNumCounts };
 
 // The tokens of a sequence that are shown to every expert. Assumed: a sequence of 512 tokens then
 // costs at most twice the time if a token chooses a sixteenth of the experts.
@@ -65,15 +74,7 @@ void scale_rows(Matrix& rows, std::span<const float> factors) {
   }
 }
 
-double mean_squares(ConstMatrixView rows) {
-  double sum = 0.0;
-  for (int64_t i = 0; i < rows.rows; ++i) {
-    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
-  }
-  return sum / static_cast<double>(rows.columns);
-}
-
-void scale(double factor, DoubleMatrix& matrix) {
+void scale_all(double factor, DoubleMatrix& matrix) {
   for (int64_t j = 0; j < matrix.columns(); ++j) matrix.scale_column(j, factor);
 }
 
@@ -85,19 +86,19 @@ void add_scaled(double factor, const DoubleMatrix& from, DoubleMatrix& to) {
 // `enough` that it should have, its means per token are n parts of its own and enough - n parts of
 // the layer's, whose tokens count as its own do on average, or as those of all experts if it has
 // none. An expert that no token chose counts as if one had.
-void complete(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, double enough, double tokens,
-              double square_of_all) {
+void complete_expert(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, double enough,
+                     double tokens, double square_of_all) {
   DoubleMatrix& counts = *sums[kCounts];
-  const double own = counts(0, kTokens), missing = enough - own;
-  const double square = own > 0.0 ? counts(0, kSquares) / own : square_of_all;
+  const double own = counts(0, kChosen), missing = enough - own;
+  const double square = own > 0.0 ? counts(0, kSquareSum) / own : square_of_all;
   const auto fill = [&](DoubleMatrix& sum, const DoubleMatrix& of_layer, double seen) {
     if (seen > 0.0) add_scaled(missing * square / seen, of_layer, sum);
-    scale(std::max(own, 1.0) / enough, sum);
+    scale_all(std::max(own, 1.0) / enough, sum);
   };
-  if (sums[kIn]->size() == in.size()) fill(*sums[kIn], in, tokens);
-  fill(*sums[kNeurons], *sums[kSample], counts(0, kSampled));
-  fill(*sums[kGateSlope], *sums[kSampleGate], counts(0, kSampled));
-  fill(*sums[kUpSlope], *sums[kSampleUp], counts(0, kSampled));
+  if (sums[kOwnIn]->size() == in.size()) fill(*sums[kOwnIn], in, tokens);
+  fill(*sums[kOwnNeurons], *sums[kSampleNeurons], counts(0, kSampled));
+  fill(*sums[kOwnGates], *sums[kSampleGates], counts(0, kSampled));
+  fill(*sums[kOwnUps], *sums[kSampleUps], counts(0, kSampled));
 }
 
 }  // namespace
@@ -170,7 +171,7 @@ void OpenMixture::add_expert(size_t expert, const ops::ExpertGroups& groups, Con
   for (const float weight : weights) squares.push_back(weight * weight);
   Matrix inputs = rows_at(x, rows), outputs(inputs.rows(), x.columns);
   const OpenMlp& mlp = *experts_[expert];
-  Matrix neurons = mlp.neurons_of(inputs.view(), squares, sums[kGateSlope], sums[kUpSlope]);
+  Matrix neurons = mlp.neurons_of(inputs.view(), squares, sums[kOwnGates], sums[kOwnUps]);
   mlp.finish(neurons.view(), outputs.view());
   scale_rows(outputs, weights);
   for (size_t i = 0; i < count; ++i) {
@@ -179,24 +180,24 @@ void OpenMixture::add_expert(size_t expert, const ops::ExpertGroups& groups, Con
     for (int64_t j = 0; j < x.columns; ++j) to[j] += from[j];
   }
   scale_rows(neurons, weights);
-  add_gram(neurons.view(), sums[kNeurons]);
-  if (sums[kIn].rows() == x.columns) {
+  add_gram(neurons.view(), sums[kOwnNeurons]);
+  if (sums[kOwnIn].rows() == x.columns) {
     scale_rows(inputs, weights);
-    add_gram(inputs.view(), sums[kIn]);
+    add_gram(inputs.view(), sums[kOwnIn]);
   }
   DoubleMatrix& counts = sums[kCounts];
-  counts(0, kTokens) += static_cast<double>(count);
+  counts(0, kChosen) += static_cast<double>(count);
   for (size_t i = 0; i < count; ++i) {
-    counts(0, kWeights) += double{weights[i]};
-    counts(0, kSquares) += double{squares[i]};
+    counts(0, kWeightSum) += double{weights[i]};
+    counts(0, kSquareSum) += double{squares[i]};
   }
 }
 
 void OpenMixture::add_sample(size_t expert, ConstMatrixView sample,
                              std::span<DoubleMatrix> sums) const {
   const Matrix neurons =
-      experts_[expert]->neurons_of(sample, {}, sums[kSampleGate], sums[kSampleUp]);
-  add_gram(neurons.view(), sums[kSample]);
+      experts_[expert]->neurons_of(sample, {}, sums[kSampleGates], sums[kSampleUps]);
+  add_gram(neurons.view(), sums[kSampleNeurons]);
   sums[kCounts](0, kSampled) += static_cast<double>(sample.rows);
 }
 
@@ -210,8 +211,8 @@ Status write_expert_statistics(const fs::path& path, const io::ModelConfig& conf
   };
   double squares = 0.0, chosen = 0.0;
   for (int64_t e = 0; e < experts; ++e) {
-    squares += (*of_expert(e)[kCounts])(0, kSquares);
-    chosen += (*of_expert(e)[kCounts])(0, kTokens);
+    squares += (*of_expert(e)[kCounts])(0, kSquareSum);
+    chosen += (*of_expert(e)[kCounts])(0, kChosen);
   }
   const auto text = static_cast<double>(tokens),
              enough = static_cast<double>(enough_tokens(config));
@@ -220,16 +221,16 @@ Status write_expert_statistics(const fs::path& path, const io::ModelConfig& conf
   for (int64_t e = 0; e < experts; ++e) {
     const auto own = of_expert(e);
     DoubleMatrix& counts = *own[kCounts];
-    const bool of_layer = counts(0, kTokens) < enough;
-    if (of_layer) complete(own, in, enough, text, chosen > 0.0 ? squares / chosen : 1.0);
+    const bool of_layer = counts(0, kChosen) < enough;
+    if (of_layer) complete_expert(own, in, enough, text, chosen > 0.0 ? squares / chosen : 1.0);
     counts(0, kSampled) = of_layer ? text : 0.0;  // the file says so by 1 or 0
     for (const Mean& mean : expert_means(config, e)) means.push_back(mean);
-    for (const ExpertSum sum : {kNeurons, kGateSlope, kUpSlope, kCounts}) {
+    for (const ExpertSum sum : {kOwnNeurons, kOwnGates, kOwnUps, kCounts}) {
       written.push_back(own[sum]);
     }
-    if (own[kIn]->size() != in.size()) continue;
+    if (own[kOwnIn]->size() != in.size()) continue;
     means.push_back(input_mean(config, e));
-    written.push_back(own[kIn]);
+    written.push_back(own[kOwnIn]);
   }
   return write_means(path, means, written, tokens, source);
 }
@@ -268,7 +269,7 @@ Result<std::vector<std::vector<ExpertUse>>> read_expert_uses(const fs::path& wor
     NMM_ASSIGN(const auto means, read_means(statistics_path(work, layer), wanted));
     for (const DoubleMatrix& mean : means) {
       layers[static_cast<size_t>(layer)].push_back(
-          {mean(0, kTokens), mean(0, kWeights), mean(0, kSquares), mean(0, kSampled) > 0.5});
+          {mean(0, kChosen), mean(0, kWeightSum), mean(0, kSquareSum), mean(0, kSampled) > 0.5});
     }
   }
   return layers;

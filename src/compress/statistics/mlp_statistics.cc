@@ -74,14 +74,6 @@ size_t first_expert_sum(Gathered what) {
   return what == Gathered::kAllLinears ? size_t{kHead} + 1 : size_t{kMlpSums};
 }
 
-double mean_squares(ConstMatrixView rows) {
-  double sum = 0.0;
-  for (int64_t i = 0; i < rows.rows; ++i) {
-    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
-  }
-  return sum / static_cast<double>(rows.columns);
-}
-
 // The second half of a layer, whose neurons are visible.
 class OpenNormedMlp {
  public:

@@ -17,6 +17,14 @@ ops::LinearWeight alone(ops::LinearWeight matrix, const ops::MlpWeight& mlp) {
 
 }  // namespace
 
+double mean_squares(ConstMatrixView rows) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
+  }
+  return sum / static_cast<double>(rows.columns);
+}
+
 OpenMlp::OpenMlp(const ops::MlpWeight& weights, const ops::Backend& backend)
     : activation_(weights.activation),
       clamp_(weights.clamp),

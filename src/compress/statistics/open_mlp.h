@@ -40,4 +40,7 @@ class OpenMlp {
   std::unique_ptr<ops::Linear> gate_, up_, down_;
 };
 
+// Returns the sum over the rows of the mean square of their elements.
+double mean_squares(ConstMatrixView rows);
+
 }  // namespace neuronmm::compress
