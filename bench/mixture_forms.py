@@ -141,22 +141,11 @@ def ridge(gram):
 
 
 def order_of(expert, gram, scale):
-    """The neurons from the most important to the least, and the loss of every number of them."""
-    inverse, d = torch.linalg.inv(ridge(gram)), expert.down.double()
-    squares = d.T @ d
-    left, order = list(range(len(gram))), []
-    while left:
-        at = torch.tensor(left)
-        cost = squares.diagonal()[at] / inverse.diagonal()[at].clamp_min(1e-300)
-        i = left[int(cost.argmin())]
-        c = inverse[:, i] / inverse[i, i]
-        for m in (inverse, squares):
-            row = m[i].clone()
-            corner = row[i].clone()
-            m -= torch.outer(c, row) + torch.outer(row, c) - corner * torch.outer(c, c)
-        left.remove(i)
-        order.append(i)
-    order = torch.tensor(order[::-1])
+    """The neurons from the most important to the least, each judged alone (optimal brain surgeon), and the loss
+    of every number of them.
+    """
+    d = expert.down.double()
+    order = (d.pow(2).sum(0) / torch.linalg.inv(ridge(gram)).diagonal()).argsort(descending=True)
     root = torch.linalg.cholesky(ridge(gram)[order][:, order])
     added = (d[:, order] @ root).pow(2).sum(0) * 0.5 * scale
     losses = torch.cat([added.flip(0).cumsum(0).flip(0), torch.zeros(1, dtype=added.dtype)])

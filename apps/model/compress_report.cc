@@ -291,6 +291,9 @@ Json summary_json(const compress::CompressRequest& request,
   if (summary.form) json["form_choice"] = form_json(*summary.form);
   if (summary.sizes) json["size_choice"] = sizes_json(*summary.sizes);
   if (summary.experts) {
+    json["method"] = compress::method_name(compress::Method::kWhitened);
+    json["allocate"] = compress::allocate_name(
+        summary.experts->uniform ? compress::Allocate::kUniform : compress::Allocate::kPredicted);
     json["experts"] = experts_json(*summary.experts);
     return json;
   }
