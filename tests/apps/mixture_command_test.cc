@@ -104,7 +104,7 @@ TEST_F(MixtureCommand, BecomesSmaller) {
   expect(neuronmm("generate " + path("a") + " --prompt Once --max-new-tokens 4"), 0, {});
   expect(neuronmm("compress " + model + " -o " + path("b") + with_text + " --allocate uniform"), 0,
          {"form neurons"});
-  expect(neuronmm("inspect " + path("b")), 0, {"5, 2 per token, 40 neurons each"});
+  expect(neuronmm("inspect " + path("b")), 0, {"5, 2 per token, 32 neurons each"});
   expect(neuronmm("compress " + model + " -o " + path("c") + with_text + " --form experts"), 0,
          {"form experts"});
   expect(neuronmm("inspect " + path("c")), 0, {"4, 2 per token, 48 neurons each"});
