@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "compress/compressed_mixture.h"
 #include "compress/sizes/allocate.h"
 #include "eval/folder_divergence.h"
 #include "io/model_name.h"
@@ -69,10 +70,32 @@ Status dry_run_shapes(const compress::CompressRequest& request, const io::ModelC
   return writer.write_json(json);
 }
 
+// Prints what a dry run knows of a mixture: the parameters that its experts may keep.
+Status dry_run_mixture(const compress::CompressRequest& asked, const io::ModelConfig& config,
+                       ReportWriter& writer) {
+  NMM_TRY(compress::check_uncompressed(config, asked.model.string()));
+  NMM_ASSIGN(const compress::CompressRequest request, compress::mixture_request(asked, config));
+  print_settings(writer, request);
+  int64_t layers = 0;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers += config.is_mixture(i) ? 1 : 0;
+  const compress::MlpSizes sizes = {config.hidden_size, config.experts->width};
+  const int64_t all = sizes.dense_parameters() * config.experts->count * layers;
+  const auto most = static_cast<int64_t>((1.0 - request.rule.ratio) * static_cast<double>(all));
+  writer.print("the experts keep about {} of {} parameters\n", most, all);
+  Json json = request_json(request);
+  json["expert_parameters_before"] = all;
+  json["expert_parameters_about"] = most;
+  return writer.write_json(json);
+}
+
 Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writer) {
   const fs::path config_json =
       io::may_be_model(request.model) ? request.model / "config.json" : request.model;
   NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
+  if (config.experts) {
+    NMM_TRY(dry_run_mixture(request, config, writer));
+    return 0;
+  }
   print_settings(writer, request);
   if (compress::narrows_mlps(request)) {
     NMM_TRY(dry_run_shapes(request, config, writer));
@@ -109,7 +132,7 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
                                 metric_maker(request.model, flags.device.threads, progress),
                                 helpers, write_report));
   print_summary(writer, summary);
-  warn_of_share(request, summary.plan);
+  if (!summary.experts) warn_of_share(request, summary.plan);
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
   return 0;

@@ -29,8 +29,9 @@ void add_quality_flags(CLI::App* command, CompressFlags& flags) {
       ->check(check_ratio, "", "between 0 and 1")
       ->group(kQuality);
   add_bits_flags(command, flags.bits, "Also round all linear weights to 8, 6 or 4 bits");
-  command->add_option("--form", flags.form, "Use auto, mixed, pivoted, narrow, neurons or uv")
-      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}))
+  command
+      ->add_option("--form", flags.form, "Use auto, mixed, pivoted, narrow, neurons, uv or experts")
+      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "experts", "auto"}))
       ->type_name("FORM")
       ->default_str("auto")
       ->group(kQuality);

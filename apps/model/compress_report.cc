@@ -1,6 +1,8 @@
 #include "model/compress_report.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include <fmt/core.h>
@@ -54,6 +56,33 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
   writer.print("{} loss (for ranking{}): {:.4f} nats per token\n",
                measured ? "measured" : "predicted", measured ? "" : "; the value may be far off",
                loss);
+}
+
+// Prints the experts of each layer: how often the text chose the least and the most used one, and
+// how many neurons the smallest and the largest one keep.
+void print_experts(const ReportWriter& writer, const compress::ExpertSizes& sizes) {
+  writer.print("form {}\n", compress::form_name(sizes.form));
+  writer.print("{:>5} {:>8} {:>9} {:>9} {:>9} {:>9} {:>11}\n", "layer", "experts", "least use",
+               "most use", "least", "most", "predicted");
+  for (size_t i = 0; i < sizes.layers.size(); ++i) {
+    const auto& experts = sizes.layers[i];
+    if (experts.empty()) continue;
+    const auto use = [](const auto& expert) { return expert.use.tokens; };
+    const auto [seldom, often] = std::ranges::minmax(experts, {}, use);
+    int64_t kept = 0, least = std::numeric_limits<int64_t>::max(), most = 0;
+    double loss = 0.0;
+    for (const compress::ExpertReport& expert : experts) {
+      if (expert.neurons == 0) continue;
+      ++kept;
+      least = std::min(least, expert.neurons);
+      most = std::max(most, expert.neurons);
+      loss += expert.predicted_loss;
+    }
+    writer.print("{:>5} {:>8} {:>8.2f}% {:>8.2f}% {:>9} {:>9} {:>11.3e}\n", i, kept,
+                 100.0 * use(seldom), 100.0 * use(often), least, most, loss);
+  }
+  const std::string completed = compress::completed_experts(sizes.uses());
+  if (!completed.empty()) writer.print("judged by their layer, too: {}\n", completed);
 }
 
 void print_matrices(const ReportWriter& writer, const compress::CompressSummary& summary) {
@@ -156,6 +185,21 @@ Json layers_json(const compress::CompressSummary& summary) {
   return list;
 }
 
+Json experts_json(const compress::ExpertSizes& sizes) {
+  Json layers = Json::array();
+  for (const auto& experts : sizes.layers) {
+    Json& list = layers.emplace_back(Json::array());
+    for (const compress::ExpertReport& expert : experts) {
+      list.push_back({{"neurons", expert.neurons},
+                      {"chosen_by", expert.use.tokens},
+                      {"mean_weight", expert.use.weight},
+                      {"judged_by_layer", expert.use.of_layer},
+                      {"predicted_loss", expert.predicted_loss}});
+    }
+  }
+  return layers;
+}
+
 }  // namespace
 
 void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
@@ -175,7 +219,9 @@ void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
 }
 
 void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
-  if (summary.layers.empty()) {
+  if (summary.experts) {
+    print_experts(writer, *summary.experts);
+  } else if (summary.layers.empty()) {
     print_matrices(writer, summary);
   } else {
     print_layers(writer, summary);
@@ -244,6 +290,13 @@ Json summary_json(const compress::CompressRequest& request,
   json["measured"] = loss_json(summary.loss);
   if (summary.form) json["form_choice"] = form_json(*summary.form);
   if (summary.sizes) json["size_choice"] = sizes_json(*summary.sizes);
+  if (summary.experts) {
+    json["method"] = compress::method_name(compress::Method::kWhitened);
+    json["allocate"] = compress::allocate_name(
+        summary.experts->uniform ? compress::Allocate::kUniform : compress::Allocate::kPredicted);
+    json["experts"] = experts_json(*summary.experts);
+    return json;
+  }
   if (!summary.layers.empty()) {
     json["layers"] = layers_json(summary);
     return json;

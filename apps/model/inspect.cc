@@ -106,8 +106,8 @@ void print_experts(const ReportWriter& writer, const io::ModelConfig& config) {
   const io::Experts& experts = *config.experts;
   int64_t layers = 0;
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers += config.is_mixture(i) ? 1 : 0;
-  writer.print("  {:<24}{}, {} per token, {} neurons each{}{}\n", "experts", experts.count,
-               experts.active, experts.width,
+  writer.print("  {:<24}{}, {} per token, {}{} neurons each{}{}\n", "experts", experts.count,
+               experts.active, experts.widths.empty() ? "" : "at most ", experts.width,
                experts.divided ? "" : ", weights not divided by their sum",
                layers_text(layers, config));
 }

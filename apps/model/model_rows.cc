@@ -35,7 +35,7 @@ LayerRows layer_rows(const ops::MlpWeight& mlp, int64_t dense) {
   return rows;
 }
 
-// All experts have the same sizes, so their parameters and bytes are added up.
+// Adds up the parameters and bytes of all experts. The sizes are those of the largest one.
 LayerRows layer_rows(const ops::MixtureWeight& mixture, int64_t dense_of_expert) {
   LayerRows rows;
   for (const ops::MlpWeight& expert : mixture.experts) {
@@ -45,9 +45,12 @@ LayerRows layer_rows(const ops::MixtureWeight& mixture, int64_t dense_of_expert)
       rows.neurons = of_expert.neurons;
       continue;
     }
+    rows.neurons = std::max(rows.neurons, of_expert.neurons);
     for (size_t i = 0; i < rows.matrices.size(); ++i) {
       rows.matrices[i].parameters += of_expert.matrices[i].parameters;
       rows.matrices[i].bytes += of_expert.matrices[i].bytes;
+      rows.matrices[i].in = std::max(rows.matrices[i].in, of_expert.matrices[i].in);
+      rows.matrices[i].out = std::max(rows.matrices[i].out, of_expert.matrices[i].out);
       rows.matrices[i].dense += of_expert.matrices[i].dense;
     }
   }

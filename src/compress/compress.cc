@@ -6,6 +6,8 @@
 #include "base/notices.h"
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
+#include "compress/compressed_mixture.h"
+#include "compress/dense_floats.h"
 #include "compress/expected_tasks.h"
 #include "compress/factorize_model.h"
 #include "compress/factors/narrow_layers.h"
@@ -20,7 +22,6 @@
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/model_folder.h"
-#include "io/quantization.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -28,29 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-// Refuses a model that is compressed or quantized already. The tensors are checked too, because a
-// config.json may not say that a model is compressed.
-Status check_dense_floats(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
-  NMM_TRY(model::check_head(checkpoint, config));
-  if (config.quantization) {
-    return fail(
-        "{}: its weights are {}; compress the original model with bits 8, 6 or 4, or "
-        "its floats with --dequantize",
-        checkpoint.folder().string(), io::quantization_text(*config.quantization));
-  }
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
-    const ops::MlpWeight& mlp = weights.mlp;
-    for (const auto& [name, weight] :
-         {std::pair("gate", &mlp.gate), std::pair("up", &mlp.up), std::pair("down", &mlp.down)}) {
-      if (!weight->low_rank()) continue;
-      return fail("{}: layer {} {} is low-rank already (rank {}); compress the original model",
-                  checkpoint.folder().string(), layer, name, weight->rank());
-    }
-  }
-  return {};
-}
 
 // Returns whether the model itself writes the calibration text.
 bool uses_generated_text(const CompressRequest& request) {
@@ -156,6 +134,10 @@ ShapeRequest shape_request(const CompressRequest& request, StatisticsFiles files
 // what the model cannot have, before any file is written.
 Result<Plan> checked_plan(const CompressRequest& request, const io::ModelConfig& config) {
   NMM_TRY(check_uncompressed(config, request.model.string()));
+  if (config.experts) return Plan();  // made after the sizes are chosen
+  if (request.form == Form::kExperts) {
+    return fail("{}: form experts is for mixtures of experts, found none", request.model.string());
+  }
   if (narrows_mlps(request)) {
     const Status sizes = check_sizes(config, shape_request(request, {}));
     if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
@@ -266,7 +248,9 @@ class Compression {
         .method = method_name(request_.method),
         .force = request_.force};
     NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work, make_metric));
-    if (matrices) {
+    if (config_.experts) {
+      statistics.files = std::move(files);
+    } else if (matrices) {
       statistics.grams = layer_grams_of_statistics(files.statistics, checkpoint_, config_);
     } else {
       statistics.files = with_usable_losses(std::move(files), config_, work);
@@ -275,6 +259,13 @@ class Compression {
   }
 
   Status choose_sizes(const TextStatistics& statistics, const fs::path& work) {
+    if (config_.experts) {
+      NMM_ASSIGN(summary_.experts,
+                 make_experts(inputs(), request_, statistics.files.statistics, work));
+      summary_.plan = plan_of_experts(config_, config_of_experts(config_, *summary_.experts),
+                                      request_.form, request_.weights);
+      return {};
+    }
     if (!narrows_mlps(request_)) {
       if (!measures_matrices(request_)) return {};  // the plan has the ranks of the rule
       NMM_ASSIGN(summary_.plan, plan_by_measurement(inputs(), summary_.plan, request_.rule.block,
@@ -290,6 +281,7 @@ class Compression {
   }
 
   Status narrow(const TextStatistics& statistics, const fs::path& work, const OnMatrix& on_matrix) {
+    if (config_.experts) return {};  // make_experts() has narrowed them
     if (!narrows_mlps(request_)) {
       NMM_ASSIGN(summary_.matrices, factorize_model(inputs(), summary_.plan, request_.weights,
                                                     statistics.grams, work, on_matrix));
@@ -315,9 +307,12 @@ class Compression {
                                    .form = summary_.form,
                                    .sizes = summary_.sizes,
                                    .calibration = calibrated() ? calibration_.origin() : nullptr};
-    NMM_TRY(write_compressed_model(model, output, progress_));
+    const auto& experts = summary_.experts;
+    NMM_TRY(experts ? write_compressed_mixture(model, *experts, output, progress_)
+                    : write_compressed_model(model, output, progress_));
     NMM_TRY(measure_loss(output.staging(), measure));
-    NMM_TRY(write_compressed_card(model, summary_.loss, output));
+    NMM_TRY(experts ? write_mixture_card(model, *experts, summary_.loss, output)
+                    : write_compressed_card(model, summary_.loss, output));
     // Sizes are those of the files that were written, not those of the plan.
     NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
     const CalibrationOrigin* const origin = calibration_.origin();
@@ -354,20 +349,22 @@ class Compression {
 
 }  // namespace
 
-Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
+Result<CompressSummary> compress(const CompressRequest& asked, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
                                  const MeasureLoss& measure, const MakeMetric& make_metric,
                                  DataParallel* helpers,
                                  const io::BeforeOutput<CompressSummary>& before_output) {
-  NMM_TRY(check_request(request));
+  NMM_TRY(check_request(asked));
   NMM_TRY(load_blas());
-  NMM_TRY(io::FolderWriter::check(request.out, if_exists(request), request.model));
-  NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
-  NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
+  NMM_TRY(io::FolderWriter::check(asked.out, if_exists(asked), asked.model));
+  NMM_ASSIGN(ordered_json identity, io::folder_identity(asked.model));
+  NMM_ASSIGN(io::ModelFolder model, io::open_model(asked.model));
   io::ModelConfig& config = model.config;
   io::Checkpoint& checkpoint = model.checkpoint;
-  NMM_TRY(io::refuse_mixtures(config, request.model.string(), "compress",
-                              "round them instead: neuronmm quantize --bits 8, 6 or 4"));
+  CompressRequest request = asked;
+  if (config.experts) {
+    NMM_ASSIGN(request, mixture_request(asked, config));
+  }
   NMM_TRY(check_table(request.weights, config, request.model.string()));
   NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_TRY(check_dense_floats(checkpoint, config));

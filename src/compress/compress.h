@@ -10,7 +10,8 @@
 //
 // Form uv factorizes single matrices (factorize_model.h) if the method is svd or whitened and ranks
 // are uniform or measured. Every other compression chooses sizes for whole MLPs (shape_choice.h)
-// and narrows these (narrow_layers.h). An error or interrupt leaves no output folder; an
+// and narrows these (narrow_layers.h). Mixtures of experts have a choice and a writer of their own
+// (compressed_mixture.h). An error or interrupt leaves no output folder; an
 // interrupted run can be continued.
 
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include "compress/output/factors_file.h"
 #include "compress/output/model_card.h"
 #include "compress/request.h"
+#include "compress/sizes/expert_sizes.h"
 #include "compress/sizes/plan.h"
 #include "compress/sizes/shape_choice.h"
 #include "compress/statistics/data_parallel.h"
@@ -44,6 +46,7 @@ struct CompressSummary {
   Plan plan;
   std::vector<MatrixReport> matrices;                   // if single matrices were factorized
   std::vector<LayerReport> layers;                      // if whole MLPs were narrowed
+  std::optional<ExpertSizes> experts;                   // if the model is a mixture of experts
   int64_t calibration_tokens = 0;                       // 0: no text was needed
   std::optional<FormChoice> form;                       // if the request was for form auto
   std::optional<SizeChoice> sizes;                      // if sizes were measured

@@ -295,10 +295,6 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
         "--dequantize",
         model.string(), io::quantization_text(*config.quantization));
   }
-  if (request.smooth || request.rounding == Rounding::kGptq) {
-    NMM_TRY(io::refuse_mixtures(config, model.string(), "rounding by a text",
-                                "leave the text out, so that weights are rounded to nearest"));
-  }
   NMM_TRY(check_table(request.formats, config, model.string()));
   NMM_TRY(model::check_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));

@@ -15,7 +15,9 @@ using nlohmann::json;
 
 constexpr const char* kRecordKey = "neuronmm_compression";
 constexpr const char* kSettingsKey = "settings";
-constexpr std::array<std::string_view, 5> kForms = {"uv", "pivoted", "narrow", "neurons", "mixed"};
+constexpr const char* kExpertsKey = "experts";
+constexpr std::array<std::string_view, 6> kForms = {"uv",      "pivoted", "narrow",
+                                                    "neurons", "mixed",   "experts"};
 
 // A rank cannot exceed the smaller side of its matrix.
 Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int64_t largest) {
@@ -55,6 +57,45 @@ Result<std::vector<MlpShape>> read_ranks(const JsonFields& fields, const ModelCo
     NMM_ASSIGN(mlp.neurons, read_optional_rank(layer_fields, "neurons", config.intermediate_size));
   }
   return ranks;
+}
+
+// Reads the neurons of the experts of one layer.
+Result<std::vector<int64_t>> read_widths(const json& list, const std::string& layer, int64_t count,
+                                         int64_t width) {
+  if (!list.is_array() || static_cast<int64_t>(list.size()) != count) {
+    return fail("{}: expected the neurons of {} experts, found {}", layer, count,
+                list.is_array() ? fmt::format("{} numbers", list.size()) : describe_json(list));
+  }
+  std::vector<int64_t> widths;
+  for (const json& entry : list) {
+    if (!entry.is_number_integer() || entry < 1 || entry > width) {
+      return fail("{}: expected numbers of neurons from 1 to {}, found {}", layer, width,
+                  entry.dump());
+    }
+    widths.push_back(entry.get<int64_t>());
+  }
+  return widths;
+}
+
+// Reads the neurons of all experts, or nothing if they do not differ.
+Result<std::vector<std::vector<int64_t>>> read_experts(const JsonFields& fields,
+                                                       const ModelConfig& config) {
+  std::vector<std::vector<int64_t>> experts;
+  const json* const list = fields.find(kExpertsKey);
+  if (list == nullptr) return experts;
+  if (!config.experts) return fields.wrong(kExpertsKey, "no such list, as no layer has experts");
+  if (!list->is_array() || static_cast<int64_t>(list->size()) != config.num_hidden_layers) {
+    return fields.wrong(kExpertsKey, fmt::format("a list of {} layers", config.num_hidden_layers));
+  }
+  for (const json& entry : *list) {
+    const int64_t layer = std::ssize(experts);
+    const int64_t count = config.is_mixture(layer) ? config.experts->count : 0;
+    NMM_ASSIGN(
+        experts.emplace_back(),
+        read_widths(entry, fmt::format("{}: \"{}\"[{}]", fields.source(), kExpertsKey, layer),
+                    count, config.experts->width));
+  }
+  return experts;
 }
 
 // Other readers, which know the form uv alone, would not see the rest.
@@ -97,6 +138,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
     return fields.wrong("align", "nearest, floor or ceil");
   if (align) record.align = *std::move(align);
   NMM_ASSIGN(record.ranks, read_ranks(fields, config));
+  NMM_ASSIGN(record.experts, read_experts(fields, config));
   NMM_ASSIGN(auto allocate, fields.string("allocate"));
   if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
   if (record.allocate != "uniform" && record.allocate != "sensitivity" &&
@@ -149,6 +191,7 @@ Result<std::string> with_compression_record(std::string_view original_text,
                           {"allocate", record.allocate},
                           {"form", record.form},
                           {"ranks", std::move(ranks)}};
+  if (!record.experts.empty()) document[kRecordKey][kExpertsKey] = record.experts;
   if (!record.align.empty()) document[kRecordKey]["align"] = record.align;
   if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
   if (!record.settings.empty())

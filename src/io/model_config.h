@@ -53,12 +53,15 @@ struct CompressionRecord {
   std::string align = {};
   // The ranks of every layer.
   std::vector<MlpShape> ranks = {};
+  // The neurons of every expert of every layer, where experts of a mixture differ. A dense layer
+  // has an empty list.
+  std::vector<std::vector<int64_t>> experts = {};
   // "uniform", "predicted" or "measured"; in folders of version 0.2.0 also "sensitivity".
   std::string allocate = "uniform";
   // The calibration texts. Empty if no text was needed, and in older folders, which do not record
   // them.
   std::vector<CalibrationSource> calibration = {};
-  // "uv" if ranks are those of U·V; otherwise the name of a form with pivots (compress/form.h).
+  // "uv" if ranks are those of U·V; otherwise the name of another form (compress/sizes/form.h).
   std::string form = "uv";
   // If the form was left open, says in words what was predicted and measured; otherwise empty.
   std::string form_choice = {};
@@ -75,13 +78,20 @@ using neuronmm::SwigluClamp;
 // The layers of a mixture of experts: a router chooses `active` of `count` MLPs for each token.
 struct Experts {
   int64_t count = 0, active = 0;
-  int64_t width = 0;  // the neurons of an expert
+  int64_t width = 0;  // the neurons of an expert, at most
   // True if the weights of a token's experts are divided by their sum.
   bool divided = true;
   bool router_bias = false;
   // The layers that have one MLP of intermediate_size instead. Empty: none.
   std::vector<bool> dense = {};
+  // The neurons of each expert of each layer, after a compression that chose them one by one.
+  // Empty: all have `width`.
+  std::vector<std::vector<int64_t>> widths = {};
 
+  int64_t width_of(int64_t layer, int64_t expert) const {
+    if (widths.empty()) return width;
+    return widths.at(static_cast<size_t>(layer)).at(static_cast<size_t>(expert));
+  }
   bool operator==(const Experts&) const = default;
 };
 

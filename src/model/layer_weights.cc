@@ -97,7 +97,7 @@ class LayerReader {
     NMM_TRY(check_expert_numbers());
     for (int64_t i = 0; i < experts.count; ++i) {
       MlpReader reader(checkpoint_, config_, fmt::format("{}{}{}.", prefix_, kExperts, i));
-      NMM_ASSIGN(mixture.experts.emplace_back(), reader.read_expert(experts.width));
+      NMM_ASSIGN(mixture.experts.emplace_back(), reader.read_expert(experts.width_of(layer_, i)));
       read_.insert(reader.names().begin(), reader.names().end());
     }
     return {};

@@ -59,14 +59,16 @@ void add_pivoted_mlp(SpecList& specs, const std::string& mlp, const io::MlpShape
   if (shape.down > 0) specs.pivots(mlp, "down", shape.down, hidden - shape.down, shape.down);
 }
 
-void add_mixture(SpecList& specs, const std::string& mlp, const io::ModelConfig& config) {
+void add_mixture(SpecList& specs, const std::string& mlp, const io::ModelConfig& config,
+                 int64_t layer) {
   const io::Experts& experts = *config.experts;
   specs.linear(mlp + ".router", experts.count, config.hidden_size, experts.router_bias);
   for (int64_t i = 0; i < experts.count; ++i) {
     const std::string expert = fmt::format("{}.experts.{}", mlp, i);
-    specs.linear(expert + ".gate_proj", experts.width, config.hidden_size, config.mlp_bias);
-    specs.linear(expert + ".up_proj", experts.width, config.hidden_size, config.mlp_bias);
-    specs.linear(expert + ".down_proj", config.hidden_size, experts.width, config.mlp_bias);
+    const int64_t width = experts.width_of(layer, i);
+    specs.linear(expert + ".gate_proj", width, config.hidden_size, config.mlp_bias);
+    specs.linear(expert + ".up_proj", width, config.hidden_size, config.mlp_bias);
+    specs.linear(expert + ".down_proj", config.hidden_size, width, config.mlp_bias);
   }
 }
 
@@ -95,7 +97,7 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
     specs.vector(attention + ".output_norm.weight", hidden);
     specs.vector(mlp + ".output_norm.weight", hidden);
   }
-  if (config.is_mixture(index)) return add_mixture(specs, mlp, config);
+  if (config.is_mixture(index)) return add_mixture(specs, mlp, config, index);
   const int64_t neurons = shape.neurons > 0 ? shape.neurons : intermediate;
   if (config.compression && config.compression->pivoted()) {
     return add_pivoted_mlp(specs, mlp, shape, config, neurons);

@@ -77,6 +77,47 @@ TEST_F(MixtureCommand, IsRoundedToNearest) {
          0, {"KL"});
 }
 
+TEST_F(MixtureCommand, IsRoundedByAText) {
+  for (const std::string bits : {"8", "4"}) {
+    const std::string out = path("t" + bits);
+    expect(neuronmm("quantize " + path("model") + " -o " + out + " --bits " + bits +
+                    " --calibration " + text()),
+           0, {});
+    expect(neuronmm("generate " + out + " --prompt Once --max-new-tokens 4"), 0, {});
+  }
+}
+
+TEST_F(MixtureCommand, BecomesSmaller) {
+  const std::string model = path("model"), json = path("c.json");
+  const std::string with_text = " --block 8 --ratio 0.25 --calibration " + text();
+  expect(neuronmm("compress " + model + " --dry-run --ratio 0.25"), 0,
+         {"allocate            predicted", "69120 of 92160 parameters"});
+  expect(neuronmm("compress " + model + " -o " + path("a") + with_text + " --json " + json), 0,
+         {"form neurons", "least use", "KL"});
+  const auto report = nlohmann::json::parse(read(json));
+  EXPECT_EQ(report["form"], "neurons");
+  EXPECT_EQ(report["allocate"], "predicted");
+  ASSERT_EQ(report["experts"].size(), 3u);
+  EXPECT_EQ(report["experts"][0].size(), 5u);
+  EXPECT_TRUE(report["experts"][1].empty()) << "the layer is dense";
+  expect(neuronmm("inspect " + path("a")), 0, {"at most 48 neurons each", "96 neurons"});
+  expect(neuronmm("generate " + path("a") + " --prompt Once --max-new-tokens 4"), 0, {});
+  expect(neuronmm("compress " + model + " -o " + path("b") + with_text + " --allocate uniform"), 0,
+         {"form neurons"});
+  expect(neuronmm("inspect " + path("b")), 0, {"5, 2 per token, 32 neurons each"});
+  expect(neuronmm("compress " + model + " -o " + path("c") + with_text + " --form experts"), 0,
+         {"form experts"});
+  expect(neuronmm("inspect " + path("c")), 0, {"4, 2 per token, 48 neurons each"});
+  expect(neuronmm("generate " + path("c") + " --prompt Once --max-new-tokens 4"), 0, {});
+}
+
+TEST_F(MixtureCommand, NamesExpertsThatTheTextHardlyReaches) {
+  expect(neuronmm("compress " + path("model") + " -o " + path("out") +
+                  " --ratio 0.25 --block 8 --calibration " + kDemo +
+                  "/calibration.txt --calibration-tokens 100"),
+         0, {"judged by their layer, too: layer 0: "});
+}
+
 // The file has the same weights. llama.cpp knows no mixtures of which some layers are dense.
 TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
   const std::string out = path("m.gguf"), to_file = " --target gguf --type BF16 -o " + out;
@@ -160,11 +201,9 @@ TEST_F(MixtureCommand, IsServedToSeveralClientsAtOnce) {
 TEST_F(MixtureCommand, IsRefusedByWhatDoesNotTreatIt) {
   const std::string model = path("model"), out = " -o " + path("out");
   expect(neuronmm("compress " + model + out + " --method svd --ratio 0.2"), 1,
-         {"model", "mixtures of experts", "compress", "quantize --bits"});
+         {"model", "mixtures of experts", "neurons and experts", "found form uv"});
   expect(neuronmm("fit " + model + out + " --bytes 1M --calibration " + text()), 1,
          {"mixtures of experts", "fit", "quantize --bits"});
-  expect(neuronmm("quantize " + model + out + " --bits 4 --calibration " + text()), 1,
-         {"mixtures of experts", "rounding by a text", "leave the text out"});
   expect(neuronmm("export " + model + out + " --target nxdi"), 1, {"mixtures of experts"});
   expect(neuronmm("export " + model + out + " --target padded"), 1,
          {"mixtures of experts", "--target padded", "--target gguf"});

@@ -194,5 +194,40 @@ TEST(CompressionRecord, WritingNeedsAJsonObject) {
   EXPECT_TRUE(fails_with(with_compression_record("{", kWritten, "c"), {"c: malformed"}));
 }
 
+// Returns the config of a mixture of 3 experts whose record has this list.
+Result<ModelConfig> mixture_config(std::string_view experts) {
+  nlohmann::json config = small_config();
+  config.merge_patch(nlohmann::json::parse(
+      R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral","num_local_experts":3,
+          "num_experts_per_tok":2})"));
+  config["neuronmm_compression"] = nlohmann::json::parse(kRecord);
+  config["neuronmm_compression"]["form"] = "neurons";
+  config["neuronmm_compression"]["experts"] = nlohmann::json::parse(experts);
+  return ModelConfig::parse(config.dump(), "config.json");
+}
+
+TEST(CompressionRecord, ExpertsHaveNeuronsOfTheirOwn) {
+  const auto config = mixture_config("[[8,16,24],[1,2,3]]");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->experts->width_of(0, 2), 24);
+  EXPECT_EQ(config->experts->width_of(1, 0), 1);
+  EXPECT_EQ(config->compression->experts, config->experts->widths);
+  const auto text = with_compression_record("{}", *config->compression, "config.json");
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(nlohmann::json::parse(*text)["neuronmm_compression"]["experts"],
+            nlohmann::json::parse("[[8,16,24],[1,2,3]]"));
+}
+
+TEST(CompressionRecord, WrongNumbersOfExpertsAreNamed) {
+  EXPECT_TRUE(fails_with(mixture_config("[[8,16,24]]"), {"\"experts\"", "2 layers"}));
+  EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],[1,2]]"),
+                         {"\"experts\"[1]", "3 experts", "found 2 numbers"}));
+  EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],[1,2,0]]"), {"\"experts\"[1]", "found 0"}));
+  EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],[1,2,100000]]"), {"found 100000"}));
+  EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],[1,2,1.5]]"), {"found 1.5"}));
+  EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],4]"), {"\"experts\"[1]", "found 4"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"experts":[[1],[1]]})"), {"no layer has experts"}));
+}
+
 }  // namespace
 }  // namespace neuronmm::io

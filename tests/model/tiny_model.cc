@@ -276,7 +276,7 @@ std::string config_json(const io::ModelConfig& config) {
       {io::Architecture::kQwen2, "qwen2"},     {io::Architecture::kQwen3, "qwen3"},
       {io::Architecture::kOlmo2, "olmo2"},     {io::Architecture::kGemma2, "gemma2"},
       {io::Architecture::kGranite, "granite"}, {io::Architecture::kOlmoe, "olmoe"},
-      {io::Architecture::kGptOss, "gpt_oss"}};
+      {io::Architecture::kGptOss, "gpt_oss"},  {io::Architecture::kMixtral, "mixtral"}};
   nlohmann::json json = {
       {"architectures", {std::string(io::architecture_name(config.architecture))}},
       {"model_type", types.at(config.architecture)},

@@ -45,7 +45,7 @@ std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& forma
 TestTensors stored_tensors(const io::ModelConfig& config, const TestTensors& tensors);
 
 // Returns the config.json text that parses back to `config`. Knows the switches of Llama, Mistral,
-// Qwen2, Qwen3, OLMo 2, Gemma 2, Granite, OLMoE and gpt-oss.
+// Qwen2, Qwen3, OLMo 2, Gemma 2, Granite, OLMoE, gpt-oss and Mixtral.
 std::string config_json(const io::ModelConfig& config);
 
 // A temporary folder that is deleted with the object.

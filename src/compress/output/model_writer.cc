@@ -1,5 +1,9 @@
 #include "compress/output/model_writer.h"
 
+#include <algorithm>
+#include <charconv>
+
+#include "compress/factors/narrow_experts.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/factors/narrow_mlp.h"
 #include "compress/output/factors_file.h"
@@ -58,6 +62,50 @@ Status visit_fitted(DoubleMatrix exact, DoubleMatrix before, const LowBitFormat&
   return visit(of_output ? fitted : transposed(fitted));
 }
 
+// A tensor of a mixture: "model.layers.3.mlp.experts.5.gate_proj.weight", or one of the router.
+struct ExpertTensor {
+  int64_t layer = 0;
+  int64_t expert = -1;      // -1: the router
+  std::string_view prefix;  // "model.layers.3.mlp."
+  std::string_view rest;    // "gate_proj.weight", "router.weight"
+};
+std::optional<ExpertTensor> expert_tensor(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.", kExperts = "experts.", kRouter = "router.";
+  const auto number_at = [&](size_t first, int64_t& number) {
+    const auto [stop, error] =
+        std::from_chars(name.data() + first, name.data() + name.size(), number);
+    return error == std::errc() ? static_cast<size_t>(stop - name.data()) : name.size();
+  };
+  const size_t layers = name.find(kLayers), part = name.find(kMlpPart);
+  if (layers == std::string_view::npos || part == std::string_view::npos) return std::nullopt;
+  ExpertTensor found;
+  number_at(layers + kLayers.size(), found.layer);
+  found.prefix = name.substr(0, part + kMlpPart.size());
+  found.rest = name.substr(found.prefix.size());
+  if (found.rest.starts_with(kRouter)) return found;
+  if (!found.rest.starts_with(kExperts)) return std::nullopt;
+  const size_t dot = number_at(found.prefix.size() + kExperts.size(), found.expert);
+  if (dot >= name.size() || name[dot] != '.') return std::nullopt;
+  found.rest = name.substr(dot + 1);
+  return found;
+}
+
+// Passes on these rows of a matrix, or elements of a vector.
+Status visit_chosen(const TensorView& tensor, const std::vector<int32_t>& rows,
+                    const TensorSource::Use& use) {
+  const int64_t columns = tensor.shape.size() == 1 ? 1 : tensor.columns();
+  const DType dtype = written_dtype(tensor.dtype);
+  std::vector<std::byte> bytes;
+  std::vector<float> row(static_cast<size_t>(columns));
+  for (const int32_t i : rows) {
+    to_floats(tensor, i * columns, columns, row.data());
+    append_rounded(dtype, row.data(), columns, bytes);
+  }
+  Shape shape = tensor.shape;
+  shape[0] = std::ssize(rows);
+  return use({dtype, shape, bytes.data()});
+}
+
 // Lists the tensors of the new model in the order of the old one. Each is copied, rounded, or
 // replaced by factors or by a narrowed MLP.
 class SourceList {
@@ -84,6 +132,10 @@ class SourceList {
   Result<std::vector<TensorSource>> make() {
     for (const auto& [name, tensor] : model_.checkpoint.tensors()) {
       const auto found = replaced_.find(name);
+      if (const auto part = expert_tensor(name); model_.experts != nullptr && part) {
+        NMM_TRY(add_of_experts(name, *part, tensor));
+        continue;
+      }
       if (const auto mlp = mlps_.find(name); mlp != mlps_.end()) {
         if (mlp->second.first) NMM_TRY(add_mlp(mlp->second));
         continue;
@@ -156,15 +208,47 @@ class SourceList {
     }
   }
   Status add_mlp(const ReplacedMlp& mlp) {
-    const fs::path path = narrowed_path(model_.work, mlp.layer);
+    return add_file(narrowed_path(model_.work, mlp.layer), mlp.prefix);
+  }
+  // Adds all tensors of a file of the work folder.
+  Status add_file(const fs::path& path, const std::string& prefix) {
     NMM_ASSIGN(const auto narrowed, io::SafetensorsFile::open_checked(path));
     for (const auto& [name, tensor] : narrowed.tensors()) {
-      add({mlp.prefix + name, tensor.dtype, tensor.shape},
+      add({prefix + name, tensor.dtype, tensor.shape},
           [path, name = name](const TensorSource::Use& use) -> Status {
             NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
             return use(file.tensors().at(name));
           });
     }
+    return {};
+  }
+
+  // Adds a tensor of a mixture. All tensors of a narrowed expert take the place of its gate.
+  Status add_of_experts(const std::string& name, const ExpertTensor& part,
+                        const TensorView& tensor) {
+    const std::vector<int32_t>& kept = model_.experts->kept[static_cast<size_t>(part.layer)];
+    if (part.expert < 0) {
+      Shape shape = tensor.shape;
+      shape[0] = std::ssize(kept);
+      add({name, written_dtype(tensor.dtype), shape},
+          [&kept, view = tensor](const TensorSource::Use& use) {
+            return visit_chosen(view, kept, use);
+          });
+      return {};
+    }
+    const auto place = std::ranges::find(kept, part.expert);
+    if (place == kept.end()) return {};
+    const std::string prefix = fmt::format("{}experts.{}.", part.prefix, place - kept.begin());
+    if (model_.experts->narrowed) {
+      if (part.rest != "gate_proj.weight") return {};
+      return add_file(narrowed_expert_path(model_.work, part.layer, part.expert), prefix);
+    }
+    add({prefix + std::string(part.rest), written_dtype(tensor.dtype), tensor.shape},
+        [&model = model_, view = tensor](const TensorSource::Use& use) {
+          Status used = use(view);
+          model.checkpoint.release_pages();
+          return used;
+        });
     return {};
   }
 

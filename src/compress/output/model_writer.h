@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "base/progress.h"
 #include "base/result.h"
@@ -18,6 +19,15 @@
 #include "io/shards.h"
 
 namespace neuronmm::compress {
+
+// The experts of the new model, if the model is a mixture of experts whose experts change.
+struct NewExperts {
+  // The experts that each layer keeps, ascending. Kept experts are numbered anew, and the others
+  // lose their rows of the router.
+  std::vector<std::vector<int32_t>> kept;
+  // Whether the kept experts are in `work` (narrow_experts.h). Otherwise they stay as they are.
+  bool narrowed = false;
+};
 
 // The sources of the tensors. References must outlive it.
 //
@@ -34,6 +44,8 @@ struct ModelSource {
   // The folder with the codes of all linear tensors (codes_file.h), for a quantized model. If it is
   // empty, they are rounded to nearest.
   std::filesystem::path codes = {};
+  // Null: experts stay as they are.
+  const NewExperts* experts = nullptr;
 };
 
 // Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.

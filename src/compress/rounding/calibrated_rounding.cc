@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compress/rounding/round_model.h"
+#include "compress/statistics/expert_statistics.h"
 #include "compress/statistics/gathered_statistics.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "io/atomic_file.h"
@@ -25,14 +26,29 @@ std::vector<double> sizes_of(const DoubleMatrix& gram) {
   return sizes;
 }
 
-// `neurons` is the number of neurons that the layer has; it may be smaller than intermediate_size.
-Result<ChannelSizes> layer_sizes(const fs::path& statistics, int64_t layer,
-                                 const io::ModelConfig& config, int64_t neurons) {
+// A layer may have fewer neurons than intermediate_size, and an expert fewer than the largest one.
+std::vector<double> sizes_of_neurons(const DoubleMatrix& gram, const ops::MlpWeight& mlp) {
+  std::vector<double> sizes = sizes_of(gram);
+  sizes.resize(static_cast<size_t>(mlp.neurons()));
+  return sizes;
+}
+
+Result<ChannelSizes> layer_sizes(const fs::path& statistics, const io::ModelConfig& config,
+                                 const model::LayerWeights& weights) {
+  const int64_t layer = weights.layer;
   NMM_ASSIGN(const auto attention, read_attention_statistics(statistics, layer, config));
-  NMM_ASSIGN(const auto mlp, read_statistics(statistics, layer, config));
-  ChannelSizes sizes = {sizes_of(attention.in), sizes_of(attention.heads), sizes_of(mlp.in),
-                        sizes_of(mlp.neurons)};
-  sizes.neurons.resize(static_cast<size_t>(neurons));
+  ChannelSizes sizes = {sizes_of(attention.in), sizes_of(attention.heads), {}, {}, {}};
+  if (!weights.mixture) {
+    NMM_ASSIGN(const auto mlp, read_statistics(statistics, layer, config));
+    sizes.mlp = sizes_of(mlp.in);
+    sizes.neurons = sizes_of_neurons(mlp.neurons, weights.mlp);
+    return sizes;
+  }
+  for (int64_t e = 0; e < std::ssize(weights.mixture->experts); ++e) {
+    NMM_ASSIGN(const auto expert, read_expert_statistics(statistics, layer, e, config));
+    const auto& mlp = weights.mixture->experts[static_cast<size_t>(e)];
+    sizes.experts.push_back(sizes_of_neurons(expert.neurons, mlp));
+  }
   return sizes;
 }
 
@@ -42,7 +58,7 @@ Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint&
   NMM_ASSIGN(const DoubleMatrix head, read_head_statistics(statistics, config));
   const auto sizes = [&](int64_t layer) -> Result<ChannelSizes> {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
-    return layer_sizes(statistics, layer, config, weights.mlp.neurons());
+    return layer_sizes(statistics, config, weights);
   };
   return smoothing_scales(
       checkpoint, config, sizes, sizes_of(head),

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/task_labels.h"
 #include "compress/rounding/mlp_rounding.h"
+#include "compress/statistics/expert_statistics.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "model/layer_weights.h"
 #include "model/tensor_specs.h"
@@ -90,8 +91,21 @@ class RoundingRun {
 
   Status round_mlp_of(int64_t layer, const std::string& prefix) const {
     NMM_ASSIGN(const auto weights, model::layer_weights(run_.checkpoint, run_.config, layer));
+    if (weights.mixture) return round_experts(layer, weights.mixture->experts, prefix);
     return round_mlp(tensors_, weights.mlp, prefix,
                      [&] { return read_statistics(run_.statistics, layer, run_.config); });
+  }
+
+  // Each expert is rounded by its own statistics. The router stays as it is.
+  Status round_experts(int64_t layer, const std::vector<ops::MlpWeight>& experts,
+                       const std::string& prefix) const {
+    for (int64_t e = 0; e < std::ssize(experts); ++e) {
+      if (interrupted()) return interrupted_error(fmt::format("layer {} is not rounded", layer));
+      NMM_TRY(round_mlp(
+          tensors_, experts[static_cast<size_t>(e)], fmt::format("{}experts.{}.", prefix, e),
+          [&] { return read_expert_statistics(run_.statistics, layer, e, run_.config); }));
+    }
+    return {};
   }
 
   Status round_head() const {

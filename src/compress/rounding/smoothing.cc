@@ -132,8 +132,15 @@ class Smoothing {
     NMM_TRY(check(sizes, weights));
     smooth_projections(weights, sizes.projections);
     smooth_heads(weights, sizes.heads);
-    smooth_mlp(weights, sizes.mlp);
-    smooth_neurons(weights.mlp, sizes.neurons);
+    if (weights.mixture) {
+      for (size_t e = 0; e < sizes.experts.size(); ++e) {
+        smooth_neurons(fmt::format("mlp.experts.{}.", e), weights.mixture->experts[e],
+                       sizes.experts[e]);
+      }
+    } else {
+      smooth_mlp(weights, sizes.mlp);
+      smooth_neurons("mlp.", weights.mlp, sizes.neurons);
+    }
     checkpoint_.release_pages();
     return {};
   }
@@ -160,9 +167,15 @@ class Smoothing {
       return std::ssize(values) == count;
     };
     NMM_CHECK(fits(sizes.projections, config_.hidden_size) &&
-              fits(sizes.heads, weights.o.in_features()) && fits(sizes.mlp, config_.hidden_size) &&
-              fits(sizes.neurons, weights.mlp.neurons()));
-    for (const Values* values : {&sizes.projections, &sizes.heads, &sizes.mlp, &sizes.neurons}) {
+              fits(sizes.heads, weights.o.in_features()));
+    if (weights.mixture) {
+      NMM_CHECK(sizes.experts.size() == weights.mixture->experts.size());
+    } else {
+      NMM_CHECK(fits(sizes.mlp, config_.hidden_size) && fits(sizes.neurons, weights.mlp.neurons()));
+    }
+    std::vector<const Values*> all = {&sizes.projections, &sizes.heads, &sizes.mlp, &sizes.neurons};
+    for (const Values& expert : sizes.experts) all.push_back(&expert);
+    for (const Values* values : all) {
       if (std::ranges::all_of(*values, [](double value) { return std::isfinite(value); })) continue;
       return fail("{}: {}: the text makes NaN or infinity of what it reads",
                   checkpoint_.folder().string(), at_.substr(0, at_.size() - 1));
@@ -260,11 +273,13 @@ class Smoothing {
     return of_pivots;
   }
 
-  void smooth_neurons(const ops::MlpWeight& mlp, const Values& sizes) {
-    const std::string down = first_of("mlp.down", mlp.down);
+  // `stem` is "mlp." or "mlp.experts.N.".
+  void smooth_neurons(const std::string& stem, const ops::MlpWeight& mlp, const Values& sizes) {
+    if (mlp.activation == Activation::kClampedSwiglu) return;
+    const std::string down = first_of(stem + "down", mlp.down);
     Values s = factors(sizes, input_squares(mlp.down), smallest({down}));
-    if (!mlp.up.bias.empty()) scale("mlp.up_proj.bias").rows = divisors(mlp.up.bias, s);
-    scale(mlp.up.low_rank() ? "mlp.up_u_proj.weight" : "mlp.up_proj.weight").rows = inverse(s);
+    if (!mlp.up.bias.empty()) scale(stem + "up_proj.bias").rows = divisors(mlp.up.bias, s);
+    scale(stem + (mlp.up.low_rank() ? "up_u_proj.weight" : "up_proj.weight")).rows = inverse(s);
     scale(down).columns = s;
   }
 

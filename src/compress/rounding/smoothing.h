@@ -11,6 +11,9 @@
 //   down                 in the rows of up
 //   o                    in the rows of v; heads that share a value head share its factors
 //
+// What the experts of a mixture read is not divided, because the router reads it, too, and might
+// then choose otherwise. The neurons of clamped SwiGLU are no multiples of up and are left out.
+//
 // The idea is that of SmoothQuant (arXiv 2211.10438), with other factors.
 //
 // The factors are s_c = (|x_c| / |w_c|)^exponent. |x_c| is the root mean square of channel c over a
@@ -40,6 +43,8 @@ struct ChannelSizes {
   std::vector<double> heads;        // [heads · head_dim]: the input of o
   std::vector<double> mlp;          // [H]: the input of gate and up
   std::vector<double> neurons;      // [I] or the number of neurons that are left: the input of down
+  // The same for each expert of a mixture, whose `mlp` and `neurons` are empty.
+  std::vector<std::vector<double>> experts = {};
 };
 using ChannelSizesOf = std::function<Result<ChannelSizes>(int64_t layer)>;
 

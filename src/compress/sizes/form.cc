@@ -8,12 +8,13 @@
 namespace neuronmm::compress {
 namespace {
 
-constexpr std::array<std::pair<Form, std::string_view>, 6> kFormNames = {
+constexpr std::array<std::pair<Form, std::string_view>, 7> kFormNames = {
     {{Form::kUv, "uv"},
      {Form::kPivoted, "pivoted"},
      {Form::kNarrow, "narrow"},
      {Form::kNeurons, "neurons"},
      {Form::kMixed, "mixed"},
+     {Form::kExperts, "experts"},
      {Form::kAuto, "auto"}}};
 
 // Returns the parameters of a matrix [neurons, hidden], or of its transpose, at `rank`. Pivots are
@@ -58,7 +59,7 @@ Result<Form> parse_form(std::string_view name) {
   for (const auto& [form, known] : kFormNames) {
     if (known == name) return form;
   }
-  return fail("expected uv, pivoted, narrow, neurons, mixed or auto, found \"{}\"", name);
+  return fail("expected uv, pivoted, narrow, neurons, mixed, experts or auto, found \"{}\"", name);
 }
 
 int64_t MlpSizes::parameters(const io::MlpShape& shape) const {

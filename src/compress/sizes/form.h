@@ -9,8 +9,9 @@
 //   narrow    Gate and up share input pivots; down has output pivots.
 //   neurons   A dense MLP with fewer neurons.
 //   mixed     Fewer neurons, input pivots and output pivots together, each as far as it pays.
+//   experts   Mixtures of experts only: fewer experts.
 //   auto      Mixed, pivoted or neurons, whichever is predicted or measured to lose least
-//             (form_choice.h).
+//             (form_choice.h). Neurons for mixtures.
 
 #include <cstdint>
 #include <string_view>
@@ -22,7 +23,7 @@
 
 namespace neuronmm::compress {
 
-enum class Form { kUv, kPivoted, kNarrow, kNeurons, kMixed, kAuto };
+enum class Form { kUv, kPivoted, kNarrow, kNeurons, kMixed, kExperts, kAuto };
 std::string_view form_name(Form form);  // "uv", "pivoted", ...
 Result<Form> parse_form(std::string_view name);
 

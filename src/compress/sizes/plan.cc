@@ -157,6 +157,16 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
   return plan;
 }
 
+Plan plan_of_experts(const io::ModelConfig& config, const io::ModelConfig& after, Form form,
+                     const WeightFormats& weights) {
+  Plan plan = dense_plan(config, weights);
+  const Plan sizes = dense_plan(after, weights);
+  plan.parameters_after = sizes.parameters_before;
+  plan.bytes_after = sizes.bytes_after;
+  plan.form = form;
+  return plan;
+}
+
 double kept_share(const Plan& plan, const RankRule& rule) {
   int64_t kept = 0, all = 0;
   for (const MlpMatrix which : kMlpMatrices) {

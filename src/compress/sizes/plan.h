@@ -62,6 +62,11 @@ Status check_uncompressed(const io::ModelConfig& config, const std::string& sour
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
                     const WeightFormats& weights);
 
+// Returns the plan of a mixture of experts that becomes the model `after`. It has sizes of the
+// whole model only.
+Plan plan_of_experts(const io::ModelConfig& config, const io::ModelConfig& after, Form form,
+                     const WeightFormats& weights);
+
 // Returns the plan in which the rank of every matrix follows from `rule`. Fails if a rank is 0 or
 // at or above break-even, and if the model is compressed already. `source` is what messages call
 // the model.

@@ -27,6 +27,30 @@ std::vector<double> neuron_losses(const DoubleMatrix& added) {
   return loss;
 }
 
+// Neurons in the order in which they are kept.
+struct OrderedNeurons {
+  std::vector<int32_t> order;
+  DoubleMatrix weighted, added;  // [H, I], by the order
+  double ridge = 0.0;
+};
+Result<OrderedNeurons> in_order(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
+                                const DoubleMatrix& metric_root) {
+  OrderedNeurons found;
+  found.weighted = multiply(metric_root, Transpose::kYes, down_t, Transpose::kNo);
+  found.ridge = neuron_ridge(neurons);
+  {
+    DoubleMatrix gram = neurons;
+    add_to_diagonal(found.ridge, gram);
+    NMM_ASSIGN(found.order, neuron_order(found.weighted, std::move(gram)));
+  }
+  DoubleMatrix gram = neurons.at(found.order, found.order);
+  add_to_diagonal(found.ridge, gram);
+  NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(gram)));
+  found.weighted = found.weighted.columns_at(found.order);
+  found.added = multiply_lower(found.weighted, factor);
+  return found;
+}
+
 // Returns weighted·C·weightedᵀ, where C is the Gram matrix without the ridge. added = weighted·L
 // includes the ridge, so its part is subtracted.
 DoubleMatrix output_energies(const DoubleMatrix& added, const DoubleMatrix& weighted,
@@ -76,26 +100,23 @@ Status predict_inputs(const DenseMlp& mlp, const MlpMetric& metric, const Double
 
 }  // namespace
 
+Result<NeuronLosses> predict_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
+                                     const DoubleMatrix& metric_root) {
+  NMM_ASSIGN(OrderedNeurons found, in_order(down_t, neurons, metric_root));
+  return NeuronLosses{neuron_losses(found.added), std::move(found.order)};
+}
+
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric) {
   PredictedLosses losses;
   DoubleMatrix root, metric_root;
   NMM_TRY(side_by_side({root_of(statistics.in, root), root_of(metric.out, metric_root)}));
   NMM_TRY(predict_inputs(mlp, metric, root, losses));
-  DoubleMatrix weighted = multiply(metric_root, Transpose::kYes, mlp.down_t, Transpose::kNo);
-  const double ridge = neuron_ridge(statistics.neurons);
-  {
-    DoubleMatrix gram = statistics.neurons;
-    add_to_diagonal(ridge, gram);
-    NMM_ASSIGN(losses.order, neuron_order(weighted, std::move(gram)));
-  }
-  DoubleMatrix gram = statistics.neurons.at(losses.order, losses.order);
-  add_to_diagonal(ridge, gram);
-  NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(gram)));
-  weighted = weighted.columns_at(losses.order);
-  const DoubleMatrix added = multiply_lower(weighted, factor);
-  losses.neurons = neuron_losses(added);
-  NMM_ASSIGN(losses.output, losses_of_ranks(output_energies(added, weighted, ridge)));
+  NMM_ASSIGN(OrderedNeurons found, in_order(mlp.down_t, statistics.neurons, metric_root));
+  losses.order = std::move(found.order);
+  losses.neurons = neuron_losses(found.added);
+  NMM_ASSIGN(losses.output,
+             losses_of_ranks(output_energies(found.added, found.weighted, found.ridge)));
   return losses;
 }
 

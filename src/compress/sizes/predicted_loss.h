@@ -24,6 +24,16 @@ struct PredictedLosses {
   std::vector<int32_t> order;    // [I]: k neurons are the first k of these (neuron_order.h)
 };
 
+// The losses of an MLP that only loses neurons, at every number of them, and their order.
+struct NeuronLosses {
+  std::vector<double> losses;  // as PredictedLosses::neurons
+  std::vector<int32_t> order;
+};
+// Predicts them. `neurons` [I, I] is the Gram matrix of the neurons, and `metric_root` [H, H] is a
+// root of the output's metric. Fails if a decomposition fails.
+Result<NeuronLosses> predict_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
+                                     const DoubleMatrix& metric_root);
+
 // Predicts the losses of one layer. Fails if a decomposition fails, for example because of NaN.
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric);

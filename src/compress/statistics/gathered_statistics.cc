@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/kept_work.h"
+#include "base/notices.h"
+#include "compress/statistics/expert_statistics.h"
 #include "compress/statistics/work_folder.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
@@ -46,6 +48,18 @@ Status move_file(const fs::path& from, const fs::path& to) {
   fs::rename(from, to, error);
   if (!error) return {};
   return fail("{}: cannot be renamed to {}: {}", from.string(), to.string(), error.message());
+}
+
+// Tells the user which experts the text has hardly reached.
+Status name_completed_experts(const fs::path& statistics, const io::ModelConfig& config) {
+  NMM_ASSIGN(const auto uses, read_expert_uses(statistics, config));
+  const std::string experts = completed_experts(uses);
+  if (experts.empty()) return {};
+  notify(fmt::format(
+      "experts that fewer than {} tokens of the text have chosen are judged by all tokens of their "
+      "layer, too ({}); more text, or other text, may reach them",
+      enough_tokens(config), experts));
+  return {};
 }
 
 class Gathering {
@@ -196,7 +210,9 @@ class Gathering {
 Result<StatisticsFiles> gathered_statistics(const CompressionInputs& inputs,
                                             const StatisticsRequest& request, const fs::path& work,
                                             const MakeMetric& make_metric) {
-  return Gathering(inputs, request, work, make_metric).run();
+  NMM_ASSIGN(StatisticsFiles files, Gathering(inputs, request, work, make_metric).run());
+  if (inputs.config.experts) NMM_TRY(name_completed_experts(files.statistics, inputs.config));
+  return files;
 }
 
 }  // namespace neuronmm::compress

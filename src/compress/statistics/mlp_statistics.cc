@@ -1,15 +1,16 @@
 #include "compress/statistics/mlp_statistics.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 #include <system_error>
 
-#include "base/parallel.h"
 #include "base/task_labels.h"
 #include "compress/linear_algebra/gram.h"
 #include "compress/statistics/attention_recorder.h"
+#include "compress/statistics/expert_statistics.h"
 #include "compress/statistics/layerwise_pass.h"
 #include "compress/statistics/means_file.h"
+#include "compress/statistics/open_mlp.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -22,8 +23,18 @@ constexpr const char* kStatisticsPass = "statistics";
 enum Sum { kIn, kNeurons, kGateSlope, kUpSlope, kResidual, kMlpSums };
 enum LinearSum { kAttention = kMlpSums, kMixed, kHeads, kHead };
 
+// Returns whether some layer has one MLP. Models whose layers are all mixtures have the sums of
+// such MLPs, too, but with no memory for their neurons.
+bool has_dense_layers(const io::ModelConfig& config) {
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (!config.is_mixture(layer)) return true;
+  }
+  return false;
+}
+
 std::vector<Mean> mlp_means(const io::ModelConfig& config) {
-  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  const int64_t hidden = config.hidden_size;
+  const int64_t inner = has_dense_layers(config) ? config.intermediate_size : 1;
   return {{"in", {hidden, hidden}, true},
           {"neurons", {inner, inner}, true},
           {"gate_slope", {1, inner}},
@@ -43,7 +54,8 @@ std::vector<Mean> head_means(const io::ModelConfig& config) {
   return {{"in", {config.hidden_size, config.hidden_size}, true}};
 }
 
-// Returns the shapes of the sums, in the order of the enumerations Sum and LinearSum.
+// Returns the shapes of the sums, in the order of the enumerations Sum and LinearSum. Those of
+// experts come last.
 std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
   std::vector<Mean> means = mlp_means(config);
   if (what == Gathered::kAllLinears) {
@@ -52,19 +64,17 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
   }
   std::vector<Shape> shapes;
   for (const Mean& mean : means) shapes.push_back(mean.shape);
+  if (!config.experts) return shapes;
+  for (const Shape& shape : expert_sum_shapes(config, what)) shapes.push_back(shape);
   return shapes;
 }
 
-double mean_squares(ConstMatrixView rows) {
-  double sum = 0.0;
-  for (int64_t i = 0; i < rows.rows; ++i) {
-    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
-  }
-  return sum / static_cast<double>(rows.columns);
+// Returns the number of the first sum of the experts.
+size_t first_expert_sum(Gathered what) {
+  return what == Gathered::kAllLinears ? size_t{kHead} + 1 : size_t{kMlpSums};
 }
 
-// Runs the second half of a layer in single steps, because backends do not show what happens
-// between gate and down.
+// The second half of a layer, whose neurons are visible.
 class OpenNormedMlp {
  public:
   OpenNormedMlp(const io::ModelConfig& config, const model::LayerWeights& weights,
@@ -72,24 +82,16 @@ class OpenNormedMlp {
       : backend_(backend),
         around_(config, weights.post_attention_norm, weights.mlp_output_norm),
         norms_output_(!weights.mlp_output_norm.empty()),
-        activation_(weights.mlp.activation),
-        neurons_(weights.mlp.neurons()),
-        gate_(backend.make_linear(alone(weights.mlp.gate, weights.mlp))),
-        up_(backend.make_linear(alone(weights.mlp.up, weights.mlp))),
-        down_(backend.make_linear(weights.mlp.down)) {}
+        mlp_(weights.mlp, backend) {}
 
-  void apply(MutableMatrixView hidden, std::span<DoubleMatrix> sums) {
-    const int64_t inner = sums[kNeurons].rows();
-    Matrix normed(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
-    // A layer with fewer neurons fills the first columns only. The other columns stay 0.
-    const MutableMatrixView neurons(gate.data(), gate.rows(), neurons_, inner);
+  void apply(MutableMatrixView hidden, std::span<DoubleMatrix> sums) const {
+    Matrix normed(hidden.rows, hidden.columns);
     const ConstMatrixView input = around_.input(backend_, hidden, normed.view());
-    gate_->apply(input, neurons);
-    up_->apply(input, {up.data(), up.rows(), neurons_, inner});
-    activate_all(gate, up, sums);
+    // A layer with fewer neurons fills the first rows and columns only. The others stay 0.
+    const Matrix neurons = mlp_.neurons_of(input, {}, sums[kGateSlope], sums[kUpSlope]);
     add_gram(input, sums[kIn]);
-    add_gram(gate.view(), sums[kNeurons]);
-    down_->apply(neurons, normed.view());
+    add_gram(neurons.view(), sums[kNeurons]);
+    mlp_.finish(neurons.view(), normed.view());
     const double before = norms_output_ ? mean_squares(normed.view()) : 0.0;
     around_.finish(backend_, normed.view());
     backend_.add(normed.view(), hidden);
@@ -100,49 +102,10 @@ class OpenNormedMlp {
   }
 
  private:
-  // Returns gate or up as a weight of its own: pivots that gate and up share become the matrix's
-  // own pivots.
-  static ops::LinearWeight alone(ops::LinearWeight matrix, const ops::MlpWeight& mlp) {
-    if (!mlp.in.empty()) matrix.in = mlp.in;
-    return matrix;
-  }
-
-  // Computes gate = activate(gate) * up and the sums of squared slopes. Each neuron belongs to one
-  // thread, so that the sums are the same for any number of threads.
-  void activate_all(Matrix& gate, const Matrix& up, std::span<DoubleMatrix> sums) const {
-    double* const gate_slope = sums[kGateSlope].data();
-    double* const up_slope = sums[kUpSlope].data();
-    parallel_ranges(gate.columns(), [&](int64_t first, int64_t last) {
-      for (int64_t i = 0; i < gate.rows(); ++i) {
-        float* const h = gate.row(i);
-        const float* const u = up.row(i);
-        for (int64_t j = first; j < last; ++j) {
-          const auto [active, slope] = activated(h[j]);
-          const double of_gate = u[j] * slope;
-          gate_slope[j] += of_gate * of_gate;
-          up_slope[j] += double{active} * active;
-          h[j] = active * u[j];
-        }
-      }
-    });
-  }
-
-  // Returns the activation's value and slope.
-  std::pair<float, float> activated(float g) const {
-    if (activation_ == Activation::kSilu) {
-      const float sigmoid = 1.0f / (1.0f + std::exp(-g));
-      return {g * sigmoid, sigmoid * (1.0f + g * (1.0f - sigmoid))};
-    }
-    return {static_cast<float>(activate(activation_, g)),
-            static_cast<float>(activation_slope(activation_, g))};
-  }
-
   const ops::Backend& backend_;
   model::SubLayer around_;
   bool norms_output_;
-  Activation activation_;
-  int64_t neurons_;
-  std::unique_ptr<ops::Linear> gate_, up_, down_;
+  OpenMlp mlp_;
 };
 
 // Writes as many of the pass's sums as there are means, beginning with sum `first`.
@@ -194,9 +157,15 @@ class StatisticsVisit : public SequenceVisit {
         all_(what == Gathered::kAllLinears),
         last_(layer == context.config.num_hidden_layers - 1),
         recorder_(context.backend, {adding_to(kAttention), adding_to(kMixed), adding_to(kHeads)}),
+        first_expert_sum_(first_expert_sum(what)),
         layer_(context.config, 0, weights, all_ ? recorder_ : context.backend),
-        mlp_(context.config, weights, context.backend),
-        head_(std::move(head)) {}
+        head_(std::move(head)) {
+    if (weights.mixture) {
+      mixture_.emplace(context.config, weights, context.backend);
+    } else {
+      mlp_.emplace(context.config, weights, context.backend);
+    }
+  }
 
   void visit(const SequenceState& state) override {
     sums_ = state.sums;
@@ -204,7 +173,11 @@ class StatisticsVisit : public SequenceVisit {
     model::begin_sequence(context_.config, hidden.rows, context_.cache);
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
-    mlp_.apply(hidden, sums_);
+    if (mixture_) {
+      mixture_->apply(hidden, sums_[kIn], sums_[kResidual], sums_.subspan(first_expert_sum_));
+    } else {
+      mlp_->apply(hidden, sums_);
+    }
     if (all_ && last_) head_.add_to(sums_[kHead], context_.backend, hidden);
   }
 
@@ -216,8 +189,10 @@ class StatisticsVisit : public SequenceVisit {
   VisitContext context_;
   bool all_, last_;
   AttentionRecorder recorder_;
+  size_t first_expert_sum_;
   model::DecoderLayer layer_;
-  OpenNormedMlp mlp_;
+  std::optional<OpenNormedMlp> mlp_;  // one of the two
+  std::optional<OpenMixture> mixture_;
   HeadInput head_;
   // The sums of the sequence that is being visited.
   std::span<DoubleMatrix> sums_;
@@ -229,14 +204,27 @@ LayerVisit statistics_visit(int64_t layer, Gathered what) {
   return {.kind = VisitKind::kStatistics, .layer = layer, .arguments = arguments.take()};
 }
 
+// Writes the statistics of the layer's MLP, or of its experts.
+Status write_mlp(LayerwisePass& pass, const fs::path& path, const io::ModelConfig& config,
+                 Gathered what, int64_t tokens, const std::string& source) {
+  if (!config.is_mixture(pass.layer())) {
+    return write_sums(pass, path, mlp_means(config), kIn, tokens, source);
+  }
+  std::vector<DoubleMatrix*> sums;
+  const size_t first = first_expert_sum(what), count = expert_sum_shapes(config, what).size();
+  for (size_t i = 0; i < count; ++i) sums.push_back(&pass.sum(first + i));
+  return write_expert_statistics(path, config, tokens, pass.sum(kIn), pass.sum(kResidual), sums,
+                                 source);
+}
+
 // Writes the files of the layer that the pass has finished.
 Status write_layer(const CompressionInputs& inputs, LayerwisePass& pass, const fs::path& work,
                    Gathered what) {
   const io::ModelConfig& config = inputs.config;
   const int64_t layer = pass.layer(), tokens = inputs.text->origin.tokens;
   const std::string folder = inputs.checkpoint.folder().string();
-  NMM_TRY(write_sums(pass, statistics_path(work, layer), mlp_means(config), kIn, tokens,
-                     fmt::format("{}: the MLP of layer {}", folder, layer)));
+  NMM_TRY(write_mlp(pass, statistics_path(work, layer), config, what, tokens,
+                    fmt::format("{}: the MLP of layer {}", folder, layer)));
   if (what != Gathered::kAllLinears) return {};
   NMM_TRY(write_sums(pass, attention_path(work, layer), attention_means(config), kAttention, tokens,
                      fmt::format("{}: attention of layer {}", folder, layer)));
@@ -277,7 +265,9 @@ Result<DoubleMatrix> read_head_statistics(const fs::path& work, const io::ModelC
 }
 
 Status check_statistics(const fs::path& work, int64_t layer, const io::ModelConfig& config) {
-  return check_means(statistics_path(work, layer), mlp_means(config));
+  const fs::path path = statistics_path(work, layer);
+  if (config.is_mixture(layer)) return check_expert_statistics(path, config);
+  return check_means(path, mlp_means(config));
 }
 
 Status check_linear_statistics(const fs::path& work, const io::ModelConfig& config) {

@@ -1,0 +1,54 @@
+#pragma once
+// Narrows the experts of a mixture: each keeps some of its neurons, and its down matrix makes up
+// for the others. Every expert is saved in a file with a checksum until the model is written, so
+// that an interrupted run can continue.
+//
+// `compress` calls narrow_experts(). output/model_writer.h copies the tensors of the files into the
+// new model.
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "base/result.h"
+#include "compress/factors/dense_mlp.h"
+#include "compress/rounding/quantized_formats.h"
+#include "compress/statistics/inputs.h"
+#include "compress/statistics/mlp_metric.h"
+
+namespace neuronmm::compress {
+
+// The data of one expert that narrowing needs.
+struct ExpertData {
+  DenseMlp mlp;
+  MlpStatistics statistics;
+  MlpMetric metric;  // local_metric()
+};
+// Reads the data of an expert. Fails if its statistics cannot be read or do not fit the model.
+Result<ExpertData> read_expert_data(const CompressionInputs& inputs,
+                                    const std::filesystem::path& statistics, int64_t layer,
+                                    int64_t expert, const ops::MlpWeight& weights);
+
+// The neurons that each expert keeps.
+struct NarrowExpertsRequest {
+  std::filesystem::path statistics;  // the folder of the statistics
+  // The number of neurons of each expert of each layer; empty for a layer that is no mixture.
+  std::vector<std::vector<int64_t>> widths;
+  // The neurons of each expert in the order in which they are kept (neuron_order.h).
+  std::vector<std::vector<std::vector<int32_t>>> orders;
+  // The formats in which the model will store its weights.
+  WeightFormats weights;
+};
+
+// Writes narrowed_expert_path(out, layer, expert) for every expert and skips files that are intact.
+// Several layers run at the same time. Errors come from statistics that are missing or damaged,
+// from LAPACK, and from values that the stored dtype cannot hold. An interrupt is an error, too;
+// the experts that were finished are kept.
+Status narrow_experts(const CompressionInputs& inputs, const NarrowExpertsRequest& request,
+                      const std::filesystem::path& out);
+
+// Returns the file of a narrowed expert.
+std::filesystem::path narrowed_expert_path(const std::filesystem::path& folder, int64_t layer,
+                                           int64_t expert);
+
+}  // namespace neuronmm::compress
