@@ -32,6 +32,7 @@ class AmxBf16Product {
 
   static constexpr bool kInPieces = true;
   static constexpr bool kCopiesWeights = false;
+  static constexpr bool kReadsAhead = false;
   static constexpr int64_t kPieceDepth = 256;  // 16 KiB of a panel
 
   void begin(const PackedRows& a, const Piece& piece) {

@@ -412,6 +412,7 @@ template <class Product>
 class CodedTiles {
  public:
   static constexpr bool kCopiesWeights = true;
+  static constexpr bool kReadsAhead = false;
   static constexpr int64_t kPieceDepth = Product::kPieceDepth;
 
   void begin(const PackedRows& a, const Piece& piece) {
