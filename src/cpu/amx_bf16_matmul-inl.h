@@ -47,8 +47,8 @@ class AmxBf16Product {
                          (piece.first_k - block_) / 2 * tile.count,
                     .row_words = kStepWords,
                     .step_words = tile.count * kStepWords,
-                    .w = reinterpret_cast<const int32_t*>(piece.words),
-                    .steps = bf16_words(piece.count) / kStepWords},
+                    .w = reinterpret_cast<const int32_t*>(piece.now.words),
+                    .steps = bf16_words(piece.now.count) / kStepWords},
                    sums);
   }
 

@@ -30,17 +30,17 @@ namespace HWY_NAMESPACE {
 inline constexpr int32_t kHighestBits = static_cast<int32_t>(0x80808080);
 
 // How lines of a group, 4 rows k of 32 columns each, become signed bytes. expand() writes lines
-// [first, end) of a group to the same lines of `to`; `first` is a multiple of kLinesAtOnce. It asks
-// for the words that lie `ahead` words after those that it reads.
+// [first, end) of a group to the same lines of `to`; `first` is a multiple of kLinesAtOnce. The
+// lines begin after kFirstWords of scales and other numbers.
 inline constexpr int64_t kLinesAtOnce = 4;
 struct SignedStoredBytes {
   static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
+  static constexpr int64_t kFirstWords = kScaleWords, kWordsOfLine = kPanel;
   static HWY_INLINE void expand(const int32_t* HWY_RESTRICT group, int64_t first, int64_t end,
-                                int64_t ahead, int32_t* HWY_RESTRICT to) {
+                                int32_t* HWY_RESTRICT to) {
     const Words words;
     for (int64_t i = first * kPanel; i < end * kPanel; i += kLanes) {
       const WordVector bytes = hn::LoadU(words, group + kScaleWords + i);
-      if (i % kLineWords == 0) hwy::Prefetch(group + kScaleWords + i + ahead);
       hn::StoreU(hn::Xor(bytes, hn::Set(words, kHighestBits)), words, to + i);
     }
   }
@@ -48,11 +48,10 @@ struct SignedStoredBytes {
 template <class Codes>
 struct SignedCodes {
   static constexpr int64_t kWordsOfGroup = Codes::kWordsOfGroup;
+  static constexpr int64_t kFirstWords = Codes::kLayout.first_line();
+  static constexpr int64_t kWordsOfLine = Codes::kLayout.lines_words / 2;
   static HWY_INLINE void expand(const int32_t* HWY_RESTRICT group, int64_t first, int64_t end,
-                                int64_t ahead, int32_t* HWY_RESTRICT to) {
-    const int32_t* const lines = Codes::lines(group, 0, first);
-    const int64_t words = (end - first) / 2 * Codes::kLayout.lines_words;
-    for (int64_t i = 0; i < words; i += kLineWords) hwy::Prefetch(lines + i + ahead);
+                                int32_t* HWY_RESTRICT to) {
     expand_lines<Codes, typename Codes::Signed>(group, first, end, to);
   }
 };
@@ -67,15 +66,18 @@ class AmxBytes {
 
   // Expands what is not yet expanded of the piece, and notes the next one.
   void begin(const PackedRows& /*a*/, const Piece& piece) {
-    if (ahead_.words != words_of(piece.words)) expand_from({piece.words, piece.count}, piece);
+    if (ahead_.words != words_of(piece.now.words)) expand_from(piece.now, piece);
     while (ahead_.line < ahead_.lines) expand_some();
     bytes_ = ahead_.to;
     expand_from(piece.next, piece);
   }
 
+  // All tiles of a part are computed as if they had the rows of the highest one, because changing
+  // the configuration takes longer than a tile product. What lower tiles compute beyond their rows
+  // is not used. Measured: with two tiles of different heights it saves a seventh of the time.
   void multiply(const PackedRows& a, const TileOfRows& tile, const Piece& piece, const Sums& sums) {
-    tiles_.configure(tile.count);
-    if (tile.count > Registers::kRows) {
+    tiles_.configure(piece.highest_tile);
+    if (piece.highest_tile > Registers::kRows) {
       multiply_groups<true>(a, tile, piece, sums);
     } else {
       multiply_groups<false>(a, tile, piece, sums);
@@ -121,15 +123,19 @@ class AmxBytes {
     int32_t* const to = ahead_.to == storage_[0] ? storage_[1] : storage_[0];
     const int64_t rest = rows.count % kQuantGroup;
     const int64_t lines = rows.count / kQuantGroup * kGroupWords + (rest > 0 ? lines_of(rest) : 0);
-    ahead_ = {words_of(rows.words), 0, lines, piece.size_words, to};
+    ahead_ = {words_of(rows.words), 0, lines, rows.ahead, to};
     slots_per_expansion_ = slots_to_wait_ = piece.tiles;
   }
   HWY_INLINE void expand_some() {
     const int64_t line = ahead_.line, group = line / kGroupWords, first = line % kGroupWords;
-    const int64_t end = std::min(kGroupWords, ahead_.lines - group * kGroupWords);
-    Source::expand(ahead_.words + group * Source::kWordsOfGroup, first,
-                   std::min(first + kLinesAtOnce, end), ahead_.ahead,
-                   ahead_.to + group * kGroupWords * kPanel);
+    const int64_t end = std::min(first + kLinesAtOnce, ahead_.lines - group * kGroupWords);
+    const int32_t* const from = ahead_.words + group * Source::kWordsOfGroup;
+    const int32_t* const later = from + ahead_.ahead;
+    for (int64_t i = first == 0 ? 0 : Source::kFirstWords + first * Source::kWordsOfLine;
+         i < Source::kFirstWords + end * Source::kWordsOfLine; i += kCacheLineWords) {
+      prefetch_to_second_level(later + i);
+    }
+    Source::expand(from, first, end, ahead_.to + group * kGroupWords * kPanel);
     ahead_.line = line + kLinesAtOnce;
   }
   // Does a slot's share of the expansion. With several tiles, each expands a part of it.
@@ -147,13 +153,14 @@ class AmxBytes {
       sums.init_stride = 0;
     }
     const int64_t rows = tile.count;
-    const auto* group = reinterpret_cast<const int32_t*>(piece.words);
+    const auto* group = words_of(piece.now.words);
     const Sums after = {sums.y, sums.y_stride, sums.y, sums.y_stride};
-    for (int64_t k = 0; k < piece.count; k += kQuantGroup) {
-      const int64_t depth = std::min(kQuantGroup, piece.count - k), at = piece.first_k + k;
+    for (int64_t k = 0; k < piece.now.count; k += kQuantGroup) {
+      const int64_t depth = std::min(kQuantGroup, piece.now.count - k), at = piece.first_k + k;
       const Group before = waiting_;  // a copy, whose fields stay in registers
       int32_t* const products = products_[turn_ ^= 1];
-      multiply_group<kBothHalves>(rows, depth, a.words + a.int8_bytes_offset(tile, at),
+      multiply_group<kBothHalves>(piece.highest_tile, depth,
+                                  a.words + a.int8_bytes_offset(tile, at),
                                   bytes_ + k / kWordBytes * kPanel, before, products);
       waiting_ = {
           .products = products,

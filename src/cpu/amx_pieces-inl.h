@@ -30,34 +30,39 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// Where the packed words of some neighbouring rows k of one panel begin, and how many rows these
-// are.
+inline constexpr int64_t kCacheLineWords = 16;
+HWY_INLINE void prefetch_to_second_level(const void* line) {
+#if HWY_ARCH_X86
+  __builtin_prefetch(line, 0, 2);
+#else
+  hwy::Prefetch(static_cast<const char*>(line));
+#endif
+}
+
+// The packed words of some neighbouring rows k of one panel.
 struct WordsOfRows {
   const uint32_t* words = nullptr;
-  int64_t count = 0;
+  int64_t count = 0;  // of rows
+  int64_t ahead = 0;  // the distance from `words` to words that will be read some pieces later
 };
 
 // Some neighbouring rows k of one panel.
 struct Piece {
-  const uint32_t* words;  // in the packed panel, from first_k on
-  int64_t first_k, count;
-  int64_t size_words;
+  WordsOfRows now;  // from first_k on
+  int64_t first_k;
   const PackedMatrix* matrix;
   const uint32_t* panel;  // its first word
   int64_t tiles;          // the number of tiles that pass over the piece
+  int64_t highest_tile;   // the rows of the highest of them
   WordsOfRows next;       // the piece that is multiplied next, or no words if it is not known
 
   // Asks for one of `shares` shares of the words that follow.
   HWY_INLINE void prefetch_next(int64_t share, int64_t shares) const {
-    constexpr int64_t kCacheLine = 16;
-    const int64_t lines = (size_words / kCacheLine + shares - 1) / shares;
-    const int64_t end = std::min(size_words, (share + 1) * lines * kCacheLine);
-    for (int64_t i = share * lines * kCacheLine; i < end; i += kCacheLine) {
-#if HWY_ARCH_X86
-      __builtin_prefetch(words + size_words + i, 0, 2);  // into the second-level cache
-#else
-      hwy::Prefetch(words + size_words + i);
-#endif
+    const int64_t size = now.ahead;
+    const int64_t lines = (size / kCacheLineWords + shares - 1) / shares;
+    const int64_t end = std::min(size, (share + 1) * lines * kCacheLineWords);
+    for (int64_t i = share * lines * kCacheLineWords; i < end; i += kCacheLineWords) {
+      prefetch_to_second_level(now.words + size + i);
     }
   }
 };
@@ -104,7 +109,10 @@ class PiecesOfPart {
     thread_local std::vector<PanelSums> sums;
     thread_local Buffer<float> storage;
     tiles.clear();
-    for (int64_t t = 0; t < part.tiles; ++t) tiles.push_back(a.tile(part.first_tile + t));
+    for (int64_t t = 0; t < part.tiles; ++t) {
+      tiles.push_back(a.tile(part.first_tile + t));
+      highest_tile_ = std::max(highest_tile_, tiles.back().count);
+    }
     tiles_ = tiles;
     by_depth_ = Product::kReadsAhead && part.tiles < kTilesOfPieces;
     sums.resize(static_cast<size_t>(part.panels));
@@ -175,8 +183,14 @@ class PiecesOfPart {
     }
   }
 
+  // Some pieces later follows the next piece of K. If there is none and all panels of a piece
+  // follow each other, it is the first piece of a panel of the thread's next part.
   WordsOfRows words_of(int64_t i, int64_t k) const {
-    return {w_.panel(part_.first_panel + i) + w_.words_before(k), std::min(depth_, end_k_ - k)};
+    const int64_t before = w_.words_before(k), count = std::min(depth_, end_k_ - k);
+    int64_t ahead = w_.words_before(k + count) - before;
+    if (by_depth_ && k + count == end_k_)
+      ahead = part_.panels * w_.panel_words() + w_.words_before(first_k_) - before;
+    return {w_.panel(part_.first_panel + i) + before, count, ahead};
   }
   // Returns the piece after the one of panel i that begins with row k, within the block of K.
   WordsOfRows words_after(int64_t i, int64_t k) const {
@@ -188,16 +202,16 @@ class PiecesOfPart {
 
   // All rows pass over the piece. They are numbered from the first tile on in the sums.
   void multiply_piece(int64_t i, int64_t k) {
-    const auto [words, count] = words_of(i, k);
-    const int64_t shares = std::ssize(tiles_);
-    const Piece piece = {.words = words,
+    const WordsOfRows now = next_.words != nullptr ? next_ : words_of(i, k);
+    next_ = words_after(i, k);
+    const int64_t count = now.count, shares = std::ssize(tiles_);
+    const Piece piece = {.now = now,
                          .first_k = k,
-                         .count = count,
-                         .size_words = w_.words_before(k + count) - w_.words_before(k),
                          .matrix = &w_,
                          .panel = w_.panel(part_.first_panel + i),
                          .tiles = shares,
-                         .next = words_after(i, k)};
+                         .highest_tile = highest_tile_,
+                         .next = next_};
     const bool first = k == first_k_, last = k + count == end_k_;
     product_.begin(a_, piece);
     for (int64_t t = 0; t < shares; ++t) {
@@ -217,6 +231,8 @@ class PiecesOfPart {
   Product product_;
   std::span<const TileOfRows> tiles_;
   std::span<PanelSums> sums_;  // of each panel
+  int64_t highest_tile_ = 0;
+  WordsOfRows next_;  // of the piece that is multiplied next, or no words before the first one
   float* own_ = nullptr;
   bool by_depth_ =
       false;  // the panels of a piece of K follow each other, so that rows stay in cache

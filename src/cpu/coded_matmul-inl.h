@@ -418,10 +418,10 @@ class CodedTiles {
   void begin(const PackedRows& a, const Piece& piece) {
     product_.begin(a, piece);
     expand_to_pairs<typename Product::Bf16Pairs>(piece.matrix->coded(), piece.panel, piece.first_k,
-                                                 piece.count, words_);
+                                                 piece.now.count, words_);
   }
   void multiply(const PackedRows& a, const TileOfRows& tile, Piece piece, const Sums& sums) {
-    piece.words = reinterpret_cast<const uint32_t*>(words_);
+    piece.now.words = reinterpret_cast<const uint32_t*>(words_);
     product_.multiply(a, tile, piece, sums);
   }
   void end() { product_.end(); }

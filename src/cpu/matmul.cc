@@ -115,7 +115,7 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
                                     : rows_.k;
   // The memory holds whole rows in the layout of the weights' type; an fp32 and a word have the
   // same size.
-  words_ = rows * row_words + kRowPadding;
+  words_ = rows * row_words + (kernels.amx ? kTilePadding : kRowPadding);
 }
 
 void RowPacker::place(float* memory) {
