@@ -1,6 +1,9 @@
 // The options that select a device, and the backend they select. No other file chooses a backend.
 
+#include <fmt/format.h>
+
 #include "base/memory_domains.h"
+#include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "commands.h"
 #include "cpu/backend.h"
@@ -12,6 +15,32 @@
 #include "trainium/device/backend.h"
 
 namespace neuronmm::apps {
+
+namespace {
+
+// The share of the memory limit that the weights of a model may take. Assumed: the rest is enough
+// for keys and values, activations and buffers.
+constexpr double kShareOfWeights = 0.8;
+
+// Returns the memory that weights may take, from the smallest of the limits that are known.
+cpu::WeightMemory weight_memory(const DeviceOptions& options) {
+  int64_t bytes = machine_memory_bytes();
+  std::string limit = "this machine has";
+  const auto take = [&](int64_t other, const std::string& of_other) {
+    if (other >= bytes) return;
+    bytes = other;
+    limit = of_other;
+  };
+  if (const auto container = container_memory_limit()) {
+    take(container->bytes, fmt::format("{} allows", container->file));
+  }
+  if (options.memory_bytes > 0) take(options.memory_bytes, "--memory allows");
+  constexpr double kMega = 1e6;
+  return {static_cast<int64_t>(kShareOfWeights * static_cast<double>(bytes)),
+          fmt::format("{} {:.1f} MB", limit, static_cast<double>(bytes) / kMega)};
+}
+
+}  // namespace
 
 void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
   std::vector<std::string> names = {"cpu", "reference"};
@@ -64,7 +93,7 @@ Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& opti
   // Who asks for fp32 wants exactly the values of the model.
   const auto foreign =
       options.activations == "fp32" ? cpu::ForeignWeights::kExact : cpu::ForeignWeights::kNearest;
-  auto host = cpu::make_backend(cpu::best_kernels(choice), kv, foreign);
+  auto host = cpu::make_backend(cpu::best_kernels(choice), kv, foreign, weight_memory(options));
   if (!options.simulated()) return host;
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
   return device::make_backend(device, tuned_tilings(device), std::move(host));

@@ -20,6 +20,7 @@
 #include "base/parallel.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
+#include "io/mxfp4.h"
 #include "ops/mixture.h"
 #include "random_weight.h"
 #include "timing.h"
@@ -32,14 +33,42 @@ struct Options {
   int bits = 4, decoded_tokens = 64, repeats = 3;
 };
 
+// What --bits names MXFP4.
+constexpr int kMxfp4 = 40;
+
+// Random codes and scales of a matrix in MXFP4.
+class RandomMxfp4 {
+ public:
+  RandomMxfp4(int64_t rows, int64_t columns, std::mt19937& random)
+      : codes_(static_cast<size_t>(rows * columns / 2)),
+        scales_(static_cast<size_t>(rows * columns / io::kMxfp4Group)),
+        matrix_(codes_.data(), scales_.data(), 0, 1, rows, io::Mxfp4Matrix::groups_of(columns)) {
+    for (std::byte& code : codes_) code = static_cast<std::byte>(random());
+    // Sums over some thousand columns are then about as large as the inputs.
+    for (std::byte& scale : scales_) scale = static_cast<std::byte>(119 + random() % 3);
+  }
+  ops::WeightView view() const { return matrix_.view(); }
+
+ private:
+  std::vector<std::byte> codes_, scales_;
+  io::Mxfp4Matrix matrix_;
+};
+
 // Random weights of an MLP, rounded to `bits`.
 struct RandomMlp {
   RandomMlp(int64_t hidden, int64_t width, std::mt19937& random)
-      : gate(width, hidden, random), up(width, hidden, random), down(hidden, width, random) {}
+      : gate(width, hidden, random),
+        up(width, hidden, random),
+        down(hidden, width, random),
+        gate4(width, hidden, random),
+        up4(width, hidden, random),
+        down4(hidden, width, random) {}
   ops::MlpWeight view(int bits) const {
+    if (bits == kMxfp4) return {{.w_t = gate4.view()}, {.w_t = up4.view()}, {.w_t = down4.view()}};
     return {{.w_t = gate.view(bits)}, {.w_t = up.view(bits)}, {.w_t = down.view(bits)}};
   }
   RandomWeight gate, up, down;
+  RandomMxfp4 gate4, up4, down4;
 };
 
 int64_t stored_bytes(const ops::MlpWeight& weight) {
@@ -155,8 +184,8 @@ int main(int argc, char** argv) {
   app.add_option("--width", options.width, "neurons of an expert (default 768)")->check(sizes);
   app.add_option("--experts", options.experts, "number of experts (default 128)")->check(sizes);
   app.add_option("--active", options.active, "experts per token (default 8)")->check(sizes);
-  app.add_option("--bits", options.bits, "bits of weights: 4, 6, 8 or 16 (default 4)")
-      ->check(CLI::IsMember({4, 6, 8, 16}));
+  app.add_option("--bits", options.bits, "bits of weights: 4, 6, 8 or 16, or 40: MXFP4 (default 4)")
+      ->check(CLI::IsMember({4, 6, 8, 16, kMxfp4}));
   app.add_option("--prompt-tokens", options.prompt_tokens, "tokens of the prompt (default 512)")
       ->check(sizes);
   app.add_option("--new-tokens", options.decoded_tokens, "tokens to decode (default 64)")

@@ -180,7 +180,9 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags,
                                                        const ServerMemory& memory, Loaded& loaded) {
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.settings.model_dir));
   loaded.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
-  NMM_ASSIGN(loaded.backend, make_backend(flags.device));
+  DeviceOptions device = flags.device;
+  device.memory_bytes = memory.limit_bytes;
+  NMM_ASSIGN(loaded.backend, make_backend(device));
   NMM_ASSIGN(auto transformer, model::Transformer::load(flags.settings.model_dir, *loaded.backend));
   loaded.transformer = std::make_unique<model::Transformer>(std::move(transformer));
   serve::EngineOptions engine = flags.settings.engine;

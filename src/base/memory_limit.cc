@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/control_groups.h"
 
@@ -31,6 +32,11 @@ std::optional<MemoryLimit> container_memory_limit(const fs::path& root) {
     take_smaller(smallest, folder / (version2 ? "memory.max" : "memory.limit_in_bytes"));
   });
   return smallest;
+}
+
+int64_t machine_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 ? int64_t{pages} * page_bytes : INT64_MAX;
 }
 
 MemoryUse memory_use() {

@@ -20,6 +20,9 @@ struct MemoryLimit {
 // `root` is the root of the file system; tests pass a folder.
 std::optional<MemoryLimit> container_memory_limit(const std::filesystem::path& root = "/");
 
+// Returns the memory of the machine in bytes, or INT64_MAX if the system does not say.
+int64_t machine_memory_bytes();
+
 // The memory of this process in bytes, as Linux counts it.
 struct MemoryUse {
   int64_t anonymous = 0;      // resident memory that only this process can hold

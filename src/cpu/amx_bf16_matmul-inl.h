@@ -32,6 +32,7 @@ class AmxBf16Product {
 
   static constexpr bool kInPieces = true;
   static constexpr bool kCopiesWeights = false;
+  static constexpr bool kReadsAhead = false;
   static constexpr int64_t kPieceDepth = 256;  // 16 KiB of a panel
 
   void begin(const PackedRows& a, const Piece& piece) {
@@ -46,8 +47,8 @@ class AmxBf16Product {
                          (piece.first_k - block_) / 2 * tile.count,
                     .row_words = kStepWords,
                     .step_words = tile.count * kStepWords,
-                    .w = reinterpret_cast<const int32_t*>(piece.words),
-                    .steps = bf16_words(piece.count) / kStepWords},
+                    .w = reinterpret_cast<const int32_t*>(piece.now.words),
+                    .steps = bf16_words(piece.now.count) / kStepWords},
                    sums);
   }
 

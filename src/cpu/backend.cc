@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/notices.h"
 #include "cpu/attention.h"
 #include "cpu/kv_cache.h"
 #include "cpu/linear.h"
@@ -13,6 +15,7 @@
 #include "cpu/mlp.h"
 #include "cpu/rotary_angles.h"
 #include "cpu/tasks.h"
+#include "ops/limited_experts.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -21,10 +24,10 @@ namespace {
 // of for_each_task). Assumed: such elements come from memory, which is about four times slower.
 constexpr int64_t kElementWork = 4;
 
-class CpuBackend : public ops::Backend {
+class CpuBackend : public ops::Backend, public ops::LimitedExperts {
  public:
-  CpuBackend(const Kernels& kernels, KeysAndValues kv, ForeignWeights foreign)
-      : kernels_(kernels), kv_(kv), foreign_(foreign) {}
+  CpuBackend(const Kernels& kernels, KeysAndValues kv, ForeignWeights foreign, WeightMemory memory)
+      : kernels_(kernels), kv_(kv), foreign_(foreign), memory_(std::move(memory)) {}
 
   std::string name() const override {
     const int threads = num_threads();
@@ -44,7 +47,31 @@ class CpuBackend : public ops::Backend {
   }
   std::unique_ptr<ops::Mlp> make_mixture(const ops::MixtureWeight& weight) const override {
     if (!runs_together(weight)) return ops::compose_mixture(*this, weight);
-    return cpu::make_mixture(kernels_, layer_scratch_, *this, weight, foreign_);
+    return cpu::make_mixture(kernels_, layer_scratch_, experts_, *this, weight);
+  }
+  // Every model has a cache of its own, because a model may end before another one does.
+  void plan_experts(std::span<const ops::MixtureWeight* const> mixtures,
+                    int64_t other_bytes) const override {
+    experts_ = std::make_shared<ExpertCache>(foreign_);
+    int64_t bytes = 0, largest = 0, count = 0;
+    for (const ops::MixtureWeight* const mixture : mixtures) {
+      if (!runs_together(*mixture)) return;
+      for (const ops::MlpWeight& expert : mixture->experts) {
+        const int64_t of_expert = experts_->packed_bytes(expert);
+        bytes += of_expert;
+        largest = std::max(largest, of_expert);
+        ++count;
+      }
+    }
+    if (bytes <= memory_.bytes - other_bytes) return;
+    const int64_t limit = std::max(memory_.bytes - other_bytes, largest);
+    experts_->set_limit(limit);
+    constexpr double kMega = 1e6;
+    notify(
+        fmt::format("experts: {:.1f} of {:.1f} MB ({} experts) stay in memory, because {}; the "
+                    "others are read from the file whenever a token chooses them",
+                    static_cast<double>(limit) / kMega, static_cast<double>(bytes) / kMega, count,
+                    memory_.origin));
   }
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
     return std::make_unique<CpuKvCache>(shape);
@@ -122,6 +149,8 @@ class CpuBackend : public ops::Backend {
   const Kernels& kernels_;
   const KeysAndValues kv_;
   const ForeignWeights foreign_;
+  const WeightMemory memory_;
+  mutable std::shared_ptr<ExpertCache> experts_ = std::make_shared<ExpertCache>(foreign_);
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;
   mutable std::vector<RotaryAngles> angles_;
@@ -131,8 +160,8 @@ class CpuBackend : public ops::Backend {
 
 std::unique_ptr<ops::Backend> make_backend() { return make_backend(best_kernels()); }
 std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels, KeysAndValues kv,
-                                           ForeignWeights foreign) {
-  return std::make_unique<CpuBackend>(kernels, kv, foreign);
+                                           ForeignWeights foreign, WeightMemory memory) {
+  return std::make_unique<CpuBackend>(kernels, kv, foreign, std::move(memory));
 }
 
 }  // namespace neuronmm::cpu

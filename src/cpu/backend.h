@@ -10,7 +10,9 @@
 // A backend and everything it made share scratch memory, so they serve one forward pass at a time.
 // Concurrent forward passes need a backend each.
 
+#include <limits>
 #include <memory>
+#include <string>
 
 #include "ops/backend.h"
 
@@ -25,9 +27,17 @@ enum class KeysAndValues { kAuto, kInt8 };
 // (base/coded_values.h) if they have such, and as fp32 otherwise.
 enum class ForeignWeights { kNearest, kExact };
 
+// The memory that the weights of a model may take. If all experts of a mixture need more, some of
+// them are read from the checkpoint when a token chooses them (ops/limited_experts.h).
+struct WeightMemory {
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+  std::string origin = {};  // what sets the limit, for the notice
+};
+
 std::unique_ptr<ops::Backend> make_backend();  // with best_kernels()
 std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels,
                                            KeysAndValues kv = KeysAndValues::kAuto,
-                                           ForeignWeights foreign = ForeignWeights::kNearest);
+                                           ForeignWeights foreign = ForeignWeights::kNearest,
+                                           WeightMemory memory = {});
 
 }  // namespace neuronmm::cpu

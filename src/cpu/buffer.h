@@ -90,24 +90,31 @@ class Buffer {
 // sixth slower. A piece of memory lives until no buffer has a part of it.
 class Arena {
  public:
+  // Makes pieces of this many bytes, or larger ones for larger buffers. The default is assumed: few
+  // layers' experts fill such a piece, and what the last one leaves unused is never touched.
+  explicit Arena(int64_t piece_bytes = int64_t{32} << 20) : piece_bytes_(piece_bytes) {}
+
+  // Returns how many bytes all buffers have taken.
+  int64_t taken_bytes() const { return taken_; }
   template <typename T>
   Buffer<T> take(int64_t count) {
     constexpr int64_t kLine = 64;
     const int64_t bytes = (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
     if (bytes > size_ - used_) {
-      size_ = std::max(bytes, kPiece);
+      size_ = std::max(bytes, piece_bytes_);
       used_ = 0;
       piece_ = std::make_shared<const Buffer<std::byte>>(size_, Pages::kHuge);
     }
+    taken_ += bytes;
     std::byte* const part = piece_->data() + std::exchange(used_, used_ + bytes);
     return {reinterpret_cast<T*>(part), count, piece_};
   }
 
  private:
-  // Assumed: few layers' experts fill one, and what the last one leaves unused is never touched.
-  static constexpr int64_t kPiece = int64_t{32} << 20;
+  const int64_t piece_bytes_;
   std::shared_ptr<const Buffer<std::byte>> piece_;
   int64_t size_ = 0, used_ = 0;  // bytes of the last piece
+  int64_t taken_ = 0;
 };
 
 }  // namespace neuronmm::cpu

@@ -412,15 +412,16 @@ template <class Product>
 class CodedTiles {
  public:
   static constexpr bool kCopiesWeights = true;
+  static constexpr bool kReadsAhead = false;
   static constexpr int64_t kPieceDepth = Product::kPieceDepth;
 
   void begin(const PackedRows& a, const Piece& piece) {
     product_.begin(a, piece);
     expand_to_pairs<typename Product::Bf16Pairs>(piece.matrix->coded(), piece.panel, piece.first_k,
-                                                 piece.count, words_);
+                                                 piece.now.count, words_);
   }
   void multiply(const PackedRows& a, const TileOfRows& tile, Piece piece, const Sums& sums) {
-    piece.words = reinterpret_cast<const uint32_t*>(words_);
+    piece.now.words = reinterpret_cast<const uint32_t*>(words_);
     product_.multiply(a, tile, piece, sums);
   }
   void end() { product_.end(); }

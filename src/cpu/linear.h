@@ -70,7 +70,6 @@ struct LayerScratch {
   Buffer<float> narrow;        // the input of an MLP on its shared pivots
   Buffer<float> pivots, rest;  // the columns of an output with pivots: the pivots and the rest
   Buffer<float> gate_up;       // gate and up of an MLP, a part for each thread
-  Arena arena;                 // of the weights of experts
 };
 
 // Computes y, the layer's output for packed x. For layers without input pivots, and for one block

@@ -47,6 +47,19 @@ HWY_INLINE void prefetch_factors(const int32_t* group) {
   if constexpr (asks_ahead<R, Codes, Dot>()) prefetch_after(group, Codes::kLayout.first_line());
 }
 
+// Returns the differences of the bytes of a and b, modulo 256.
+HWY_INLINE WordVector subtract_bytes(WordVector a, WordVector b) {
+#if HWY_TARGET == HWY_SCALAR
+  const auto x = static_cast<uint32_t>(hn::GetLane(a)), y = static_cast<uint32_t>(hn::GetLane(b));
+  constexpr uint32_t kHighest = 0x80808080;  // no borrow passes them
+  const uint32_t lower = (x | kHighest) - (y & ~kHighest);
+  return hn::Set(Words(), static_cast<int32_t>(lower ^ ((x ^ ~y) & kHighest)));
+#else
+  const hn::Repartition<int8_t, Words> bytes;
+  return hn::BitCast(Words(), hn::Sub(hn::BitCast(bytes, a), hn::BitCast(bytes, b)));
+#endif
+}
+
 // Codes of 4 bits in 16-bit lanes, two neighbouring k of a column in each: byte = sc · q + 128 -
 // zero. Every byte ends in 1 ... 255. One multiplication and one addition therefore compute both
 // bytes: sc · q of the lower byte does not reach the higher one. If 128 - zero is negative, the
@@ -108,6 +121,50 @@ struct Int4Codes {
     }
   }
 
+  // The bytes of the columns of both halves with a sign: sc · q - zero. Their differences are
+  // formed byte by byte.
+  struct Signed {
+    HWY_INLINE Signed() {}
+    // Sets the multipliers and zero points of kLines lines from `line` on.
+    HWY_INLINE void begin(const int32_t* group, int64_t column, int64_t line) {
+      const Pairs pairs;
+      const hn::Rebind<uint8_t, Pairs> stored;
+      const auto* const from = reinterpret_cast<const uint8_t*>(group + kScaleWords) +
+                               line / kLines * kPanel + 2 * column;
+      const PairVector both = hn::PromoteTo(pairs, hn::LoadU(stored, from));
+      const PairVector sc =
+          hn::Add(hn::And(both, hn::Set(pairs, int16_t{15})), hn::Set(pairs, int16_t{1}));
+      const PairVector zz = hn::Add(hn::ShiftRight<4>(both), hn::Set(pairs, int16_t{8}));
+      const PairVector zeros = hn::ShiftRight<1>(hn::Mul(sc, zz));
+      for (int half = 0; half < 2; ++half) {
+        multiplier[half] = spread(sc, kSpreadPairs[half]);
+        zero[half] = spread(zeros, kSpreadBytes[half]);
+      }
+    }
+    template <int kLine>
+    HWY_INLINE void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
+      codes<kLine>(lines, column, w);
+      for (int half = 0; half < 2; ++half) {
+        const auto product = hn::Mul(hn::BitCast(Pairs(), w[half]), multiplier[half]);
+        w[half] = subtract_bytes(hn::BitCast(Words(), product), hn::BitCast(Words(), zero[half]));
+      }
+    }
+    // A word of 32 bits gets bytes of the same word.
+    static HWY_INLINE PairVector spread(PairVector from, const uint8_t (&order)[16]) {
+      const hn::Repartition<uint8_t, Words> bytes;
+      return hn::BitCast(
+          Pairs(), hn::TableLookupBytes(hn::BitCast(bytes, from), hn::LoadDup128(bytes, order)));
+    }
+    HWY_ALIGN static constexpr uint8_t kSpreadPairs[2][16] = {
+        {0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13},
+        {2, 3, 2, 3, 6, 7, 6, 7, 10, 11, 10, 11, 14, 15, 14, 15}};
+    HWY_ALIGN static constexpr uint8_t kSpreadBytes[2][16] = {
+        {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12},
+        {2, 2, 2, 2, 6, 6, 6, 6, 10, 10, 10, 10, 14, 14, 14, 14}};
+
+    PairVector multiplier[2], zero[2];
+  };
+
   // Interleaves a and b: halves[0] takes the even lanes of both, halves[1] the odd lanes.
   static HWY_INLINE void join(PairVector a, PairVector b, PairVector (&halves)[2]) {
     const hn::RebindToUnsigned<Words> words;
@@ -146,6 +203,16 @@ struct Int4Codes {
 };
 
 #else
+// Bytes with a sign, made of bytes + 128.
+template <class Codes>
+struct SignedByFlipping : Codes {
+  template <int kLine>
+  void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
+    Codes::template expand<kLine>(lines, column, w);
+    for (WordVector& half : w) half = subtract_bytes(half, hn::Set(Words(), -0x7F7F7F80));
+  }
+};
+
 // Without vectors, four bytes are processed at a time in the same way.
 template <int64_t kMultiplierRows>
 struct Int4Codes {
@@ -176,6 +243,7 @@ struct Int4Codes {
   static const int32_t* lines(const int32_t* group, int64_t /*column*/, int64_t line) {
     return group + kLayout.first_line() + line / 2 * kLayout.lines_words;
   }
+  using Signed = SignedByFlipping<Int4Codes>;
 
   uint32_t multiplier[2], offset[2];
 };
@@ -207,21 +275,26 @@ struct Int6Codes {
     codes<kLine>(lines, column, w);
     for (WordVector& half : w) half = hn::Add(half, hn::Set(Words(), 0x60606060));
   }
+  struct Signed {
+    HWY_INLINE void begin(const int32_t* /*group*/, int64_t /*column*/, int64_t /*line*/) {}
+    template <int kLine>
+    HWY_INLINE void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
+      codes<kLine>(lines, column, w);
+      for (WordVector& half : w) half = subtract_bytes(half, hn::Set(Words(), 0x20202020));
+    }
+  };
   static const int32_t* lines(const int32_t* group, int64_t /*column*/, int64_t line) {
     return group + kLayout.first_line() + line / 2 * kLayout.lines_words;
   }
 };
 
-// Stores the columns of both halves of two lines, with the bits of kFlip flipped. `line_words` and
-// `half_words` are the distances between lines and between halves.
-template <int32_t kFlip = 0>
+// Stores the columns of both halves of two lines. `line_words` and `half_words` are the distances
+// between lines and between halves.
 HWY_INLINE void store_lines(const WordVector (&w)[2][2], int64_t line_words, int64_t half_words,
                             int32_t* to) {
   for (int line = 0; line < 2; ++line) {
     for (int half = 0; half < 2; ++half) {
-      WordVector word = w[line][half];
-      if constexpr (kFlip != 0) word = hn::Xor(word, hn::Set(Words(), kFlip));
-      hn::StoreU(word, Words(), to + line * line_words + half * half_words);
+      hn::StoreU(w[line][half], Words(), to + line * line_words + half * half_words);
     }
   }
 }
@@ -230,14 +303,14 @@ constexpr int64_t lines_of(int64_t rows) {
   return (rows + LowBitLayout::kRows - 1) / LowBitLayout::kRows * 2;
 }
 
-// Expands lines [first, end) of a group to the bytes of an int8 panel, with the bits of kFlip
-// flipped.
-template <class Codes, int32_t kFlip = 0>
+// Expands lines [first, end) of a group to bytes, in the order of an int8 panel: those + 128 if
+// `As` is Codes, and signed ones if it is Codes::Signed.
+template <class Codes, class As = Codes>
 HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, int64_t end,
                              int32_t* HWY_RESTRICT to) {
   for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
     for (int64_t begin = first; begin < end; begin += Codes::kLines) {
-      Codes codes;
+      As codes;
       codes.begin(group, column, begin);
       const int64_t last = std::min(end, begin + Codes::kLines);
       for (int64_t i = begin; i < last; i += 2) {
@@ -245,7 +318,7 @@ HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, i
         WordVector w[2][2];
         codes.template expand<0>(lines, column, w[0]);
         codes.template expand<1>(lines, column, w[1]);
-        store_lines<kFlip>(w, kPanel, kHalfPanel, to + i * kPanel + column);
+        store_lines(w, kPanel, kHalfPanel, to + i * kPanel + column);
       }
     }
   }

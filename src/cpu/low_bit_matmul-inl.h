@@ -185,12 +185,6 @@ struct ExpandedProduct : Product {
 // they are.
 inline constexpr int64_t kExpandedTiles = 4;
 
-// Up to this many tiles of AMX, each expands its groups itself, one group ahead
-// (amx_int8_matmul-inl.h). Measured on an Intel CPU with AMX (two cores, weights in memory, 4
-// bits): 48 rows take a sixth less time than with one expanded block. With 64 rows the gain is
-// smaller, and 128 rows would take longer.
-inline constexpr int64_t kTilesAhead = 2;
-
 template <class Codes, class ByteProduct>
 void multiply_low_bit(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                       const float* bias, MutableMatrixView y) {
@@ -203,15 +197,10 @@ void multiply_low_bit(const PackedRows& a, const PackedMatrix& w, const ProductP
     return multiply_part<Product>(a, w, part, bias, y);
   }
   if constexpr (ByteProduct::kInPieces) {
-    if (ByteProduct::takes_pieces(a)) {
+    const int64_t last = part.first_tile + part.tiles - 1;
+    if (ByteProduct::takes_rows(a.tile_rows(last))) {
       using Pieces = typename ByteProduct::template Pieces<SignedCodes<Codes>>;
       return multiply_in_pieces<Pieces>(a, w, part, bias, y);
-    }
-  }
-  if constexpr (ByteProduct::takes_rows(kTileRows)) {
-    const int64_t last = part.first_tile + part.tiles - 1;
-    if (part.tiles <= kTilesAhead && ByteProduct::takes_rows(a.tile_rows(last))) {
-      return multiply_part<typename ByteProduct::template OfCodes<Codes>>(a, w, part, bias, y);
     }
   }
   if constexpr (!kAsCodes) {

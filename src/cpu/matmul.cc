@@ -115,7 +115,7 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
                                     : rows_.k;
   // The memory holds whole rows in the layout of the weights' type; an fp32 and a word have the
   // same size.
-  words_ = rows * row_words + kRowPadding;
+  words_ = rows * row_words + (kernels.amx ? kTilePadding : kRowPadding);
 }
 
 void RowPacker::place(float* memory) {
@@ -383,7 +383,7 @@ void add_weighted_rows(const Kernels& kernels, const WeightedProduct& weighted, 
 
 // A task has some columns of y and all products, so that the sums of a column have one order.
 void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> products,
-                  Buffer<float>& scratch, MutableMatrixView y) {
+                  Buffer<float>& scratch, MutableMatrixView y, bool add_to_y) {
   const int64_t panels = (y.columns + kPanel - 1) / kPanel, group = group_panels(panels);
   int64_t work = 0, most_rows = 0;
   for (const auto& [product, rows, factors] : products) {
@@ -398,7 +398,7 @@ void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> produ
     const int64_t column = part.first_panel * kPanel;
     const int64_t columns = std::min(part.panels * kPanel, y.columns - column);
     const MutableMatrixView own_y(y.data + column, y.rows, columns, y.stride);
-    for (int64_t i = 0; i < y.rows; ++i) std::fill_n(own_y.row(i), columns, 0.0f);
+    for (int64_t i = 0; i < y.rows && !add_to_y; ++i) std::fill_n(own_y.row(i), columns, 0.0f);
     for (const WeightedProduct& product : products) {
       add_weighted_rows(kernels, product, part, outputs + own_floats * thread, own_y);
     }

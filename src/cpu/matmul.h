@@ -100,9 +100,9 @@ struct WeightedProduct {
   std::span<const float> factors;  // of each row of the product
 };
 
-// Sets y to the sum of the products, which is formed in their order, in one parallel loop. All
-// products have as many columns as y.
+// Sets y to the sum of the products, which is formed in their order, in one parallel loop, or adds
+// them to y. All products have as many columns as y.
 void add_weighted(const Kernels& kernels, std::span<const WeightedProduct> products,
-                  Buffer<float>& scratch, MutableMatrixView y);
+                  Buffer<float>& scratch, MutableMatrixView y, bool add_to_y = false);
 
 }  // namespace neuronmm::cpu

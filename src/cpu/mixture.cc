@@ -15,6 +15,10 @@ namespace {
 // hidden size of 2048. Many tokens let the weights be read less often.
 constexpr int64_t kMostExpertRows = 4 * kMostBlockRows;
 
+// Up to this many tokens, the chosen experts are few enough to stay in memory (ExpertCache). More
+// tokens are a prompt. Assumed.
+constexpr int64_t kFewTokens = 16;
+
 // Returns the number of words rounded up to whole cache lines.
 constexpr int64_t whole_lines(int64_t words) {
   constexpr int64_t kLineWords = 16;
@@ -84,20 +88,10 @@ class PackingList {
   std::vector<Entry> entries_;
 };
 
-struct Expert {
-  Expert(const ops::MlpWeight& weight, ForeignWeights foreign, Arena& arena)
-      : gate(weight.gate, foreign, &arena),
-        up(weight.up, foreign, &arena),
-        down(weight.down, foreign, &arena) {
-    NMM_CHECK(gate.in_features() == up.in_features() && gate.out_features() == up.out_features() &&
-              up.out_features() == down.in_features());
-  }
-  PackedLinear gate, up, down;
-};
-
 // An expert and the tokens of a block that have chosen it.
 struct Chosen {
-  const Expert* expert;
+  int64_t number;  // in the cache of experts
+  const PackedExpert* expert;
   std::span<const int32_t> rows;
   std::span<const float> factors;
 };
@@ -135,18 +129,19 @@ void apply_first_factors(const Kernels& kernels, std::span<Projection> projectio
 class CpuMixture : public ops::Mlp {
  public:
   CpuMixture(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
-             const ops::Backend& backend, const ops::MixtureWeight& weight, ForeignWeights foreign)
+             std::shared_ptr<ExpertCache> experts, const ops::Backend& backend,
+             const ops::MixtureWeight& weight)
       : kernels_(kernels),
         scratch_(std::move(scratch)),
+        cache_(std::move(experts)),
         router_(backend, weight),
         first_expert_(weight.first_expert),
         in_features_(weight.in_features()) {
     NMM_CHECK(first_expert_ >= 0 &&
               first_expert_ + std::ssize(weight.experts) <= router_.experts());
-    experts_.reserve(weight.experts.size());
     for (const ops::MlpWeight& expert : weight.experts) {
-      experts_.emplace_back(expert, foreign, scratch_->arena);
       NMM_CHECK(expert.in_features() == in_features_ && expert.down.out_features() == in_features_);
+      experts_.push_back(cache_->add(expert));
     }
     const ops::MlpWeight first = weight.experts.empty() ? ops::MlpWeight() : weight.experts[0];
     gating_ = kernels.gating(first.activation, first.clamp);
@@ -163,12 +158,28 @@ class CpuMixture : public ops::Mlp {
   }
 
  private:
+  // The outputs are added in ascending order of experts, also if not all of them fit into memory at
+  // once.
   void apply_block(ConstMatrixView x, MutableMatrixView y) const {
-    LayerScratch& s = *scratch_;
     const std::vector<ops::RoutedExpert> routed = router_.choose(x);
     const auto groups = ops::group_by_expert(routed, router_.active(), router_.experts());
-    const std::vector<Chosen> chosen = chosen_experts(groups);
+    std::vector<Chosen> chosen = chosen_experts(groups);
+    std::vector<int64_t> numbers;
+    for (const Chosen& one : chosen) numbers.push_back(one.number);
+    size_t first = 0;
+    do {
+      const size_t count = cache_->load(std::span(numbers).subspan(first), x.rows > kFewTokens);
+      const auto loaded = std::span(chosen).subspan(first, count);
+      for (Chosen& one : loaded) one.expert = &(*cache_)[one.number];
+      add_outputs(loaded, x, y, first > 0);
+      first += count;
+    } while (first < chosen.size());
+  }
 
+  // Sets y to the weighted outputs of these experts, or adds them.
+  void add_outputs(std::span<const Chosen> chosen, ConstMatrixView x, MutableMatrixView y,
+                   bool add_to_y) const {
+    LayerScratch& s = *scratch_;
     std::vector<Projection> gate_up = pack_inputs(chosen, x);
     apply_first_factors(kernels_, gate_up, s.strip, s.strip_rows);
     std::vector<Projection> down = apply_gate_up(chosen, gate_up);
@@ -178,7 +189,7 @@ class CpuMixture : public ops::Mlp {
       products.push_back(
           {down[i].linear->output(down[i].input, {}), chosen[i].rows, chosen[i].factors});
     }
-    add_weighted(kernels_, products, s.gate_up, y);
+    add_weighted(kernels_, products, s.gate_up, y, add_to_y);
   }
 
   std::vector<Chosen> chosen_experts(const ops::ExpertGroups& groups) const {
@@ -188,7 +199,7 @@ class CpuMixture : public ops::Mlp {
       const auto count = static_cast<size_t>(groups.tokens_of(expert));
       const auto first = static_cast<size_t>(groups.first[static_cast<size_t>(expert)]);
       if (count == 0) continue;
-      chosen.push_back({&experts_[i], std::span(groups.rows).subspan(first, count),
+      chosen.push_back({experts_[i], nullptr, std::span(groups.rows).subspan(first, count),
                         std::span(groups.weights).subspan(first, count)});
     }
     return chosen;
@@ -235,9 +246,10 @@ class CpuMixture : public ops::Mlp {
 
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> scratch_;
+  std::shared_ptr<ExpertCache> cache_;
   const ops::Router router_;
   const int64_t first_expert_, in_features_;
-  std::vector<Expert> experts_;
+  std::vector<int64_t> experts_;  // their numbers in the cache
   Gating gating_;
 };
 
@@ -257,9 +269,11 @@ bool runs_together(const ops::MixtureWeight& weight) {
 
 std::unique_ptr<ops::Mlp> make_mixture(const Kernels& kernels,
                                        std::shared_ptr<LayerScratch> scratch,
+                                       std::shared_ptr<ExpertCache> experts,
                                        const ops::Backend& backend,
-                                       const ops::MixtureWeight& weight, ForeignWeights foreign) {
-  return std::make_unique<CpuMixture>(kernels, std::move(scratch), backend, weight, foreign);
+                                       const ops::MixtureWeight& weight) {
+  return std::make_unique<CpuMixture>(kernels, std::move(scratch), std::move(experts), backend,
+                                      weight);
 }
 
 }  // namespace neuronmm::cpu

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "cpu/expert_cache.h"
 #include "cpu/linear.h"
 
 namespace neuronmm::cpu {
@@ -14,12 +15,13 @@ namespace neuronmm::cpu {
 // pivots. Otherwise the mixture must be composed of MLPs (ops::compose_mixture).
 bool runs_together(const ops::MixtureWeight& weight);
 
-// Packs the weights of all experts. The router is a linear layer of `backend`. The result shares
-// `scratch` with the backend's other layers. A token's output does not depend on other tokens or on
-// the number of threads.
+// Adds the weights of all experts to `experts`. The router is a linear layer of `backend`. The
+// result shares `scratch` with the backend's other layers. A token's output does not depend on
+// other tokens, on the number of threads, or on which experts are in memory.
 std::unique_ptr<ops::Mlp> make_mixture(const Kernels& kernels,
                                        std::shared_ptr<LayerScratch> scratch,
+                                       std::shared_ptr<ExpertCache> experts,
                                        const ops::Backend& backend,
-                                       const ops::MixtureWeight& weight, ForeignWeights foreign);
+                                       const ops::MixtureWeight& weight);
 
 }  // namespace neuronmm::cpu

@@ -164,11 +164,8 @@ constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 
 // The type follows the checkpoint, so packing rounds only weights in foreign formats. Codes are
 // kept.
-PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign, Arena* arena)
-    : k_(w_t.columns()),
-      n_(w_t.rows()),
-      type_(keeps_codes(w_t, foreign) ? WeightType::kCoded : type_of(format_of(w_t, foreign))),
-      multiplier_rows_(type_ == WeightType::kInt4 ? format_of(w_t, foreign).group : 0) {
+PackedMatrix::PackedMatrix(const ops::WeightView& w_t, ForeignWeights foreign, Arena* arena) {
+  set_form(w_t, foreign);
   if (type_ == WeightType::kCoded) {
     pack_coded(w_t, arena);
     copy_to_domains();
@@ -191,6 +188,20 @@ PackedMatrix::PackedMatrix(int64_t k, int64_t n, WeightType type, Buffer<uint32_
 int64_t PackedMatrix::storage_words(int64_t k, int64_t n, WeightType type) {
   const int64_t rows = type == WeightType::kBf16 ? bf16_words(k) : k;
   return (n + kPanel - 1) / kPanel * kPanel * rows + kPanelPadding;
+}
+
+void PackedMatrix::set_form(const ops::WeightView& w_t, ForeignWeights foreign) {
+  k_ = w_t.columns();
+  n_ = w_t.rows();
+  type_ = keeps_codes(w_t, foreign) ? WeightType::kCoded : type_of(format_of(w_t, foreign));
+  multiplier_rows_ = type_ == WeightType::kInt4 ? format_of(w_t, foreign).group : 0;
+}
+
+int64_t PackedMatrix::expected_bytes(const ops::WeightView& w_t, ForeignWeights foreign) {
+  PackedMatrix matrix;
+  matrix.set_form(w_t, foreign);
+  if (matrix.type_ == WeightType::kCoded) return w_t.stored_bytes();
+  return matrix.allocated_words() * kWordBytes;
 }
 
 void PackedMatrix::pack(const ops::WeightView& rows, int64_t first) {
@@ -281,10 +292,12 @@ void PackedMatrix::copy_to_domains() {
   }
 }
 
+int64_t PackedMatrix::allocated_words() const { return panels() * panel_words() + kPanelPadding; }
+
 // Allocates the panels. Only the last panel, if it lacks columns, and the rows that bf16 pads each
 // panel with are set to zero.
 void PackedMatrix::allocate(Arena* arena) {
-  const int64_t count = panels() * panel_words() + kPanelPadding;
+  const int64_t count = allocated_words();
   if (arena != nullptr) words_ = arena->take<uint32_t>(count);
   words_.reserve(count);
   const int64_t padding =

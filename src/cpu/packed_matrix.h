@@ -96,6 +96,10 @@ class PackedMatrix {
   // Returns how many words such a matrix needs.
   static int64_t storage_words(int64_t k, int64_t n, WeightType type);
 
+  // Returns how much memory the panels of this weight will take. For coded weights, whose scales
+  // decide on their layout, this is what they take in the checkpoint.
+  static int64_t expected_bytes(const ops::WeightView& w_t, ForeignWeights foreign);
+
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
   int64_t panels() const { return (n_ + kPanel - 1) / kPanel; }
@@ -113,6 +117,9 @@ class PackedMatrix {
   int64_t words_before(int64_t k) const;
 
  private:
+  // Notes the shape and the type that a weight gets.
+  void set_form(const ops::WeightView& w_t, ForeignWeights foreign);
+  int64_t allocated_words() const;
   void allocate(Arena* arena);
   // Pack rows of a weight, which become columns of W from `first`, a multiple of kPanel, on.
   void pack(const ops::WeightView& rows, int64_t first);

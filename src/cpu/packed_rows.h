@@ -38,6 +38,9 @@ inline constexpr int64_t kSumWords = 4;
 inline constexpr int64_t kHeaderWords = 2 + kSumWords;
 // Words after the last row that may be read, so that all words can be read as vectors.
 inline constexpr int64_t kRowPadding = 16;
+// The same if AMX multiplies: a low tile may be read as if it were as high as the highest one,
+// which has at most 32 rows of 128 bytes.
+inline constexpr int64_t kTilePadding = 32 * 32;
 
 // Returns the number of words for `columns` columns of bytes, rounded up to pieces of 32 columns.
 inline constexpr int64_t kPieceWords = 32 / kWordBytes;

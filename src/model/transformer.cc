@@ -9,6 +9,7 @@
 #include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
+#include "ops/limited_experts.h"
 
 namespace neuronmm::model {
 namespace {
@@ -99,6 +100,26 @@ std::vector<float> sinks_of(const LayerWeights& weights) {
 
 std::unique_ptr<ops::Mlp> make_mlp(const LayerWeights& weights, const ops::Backend& backend) {
   return weights.mixture ? backend.make_mixture(*weights.mixture) : backend.make_mlp(weights.mlp);
+}
+
+// Tells the backend of the mixtures before any layer is made.
+void plan_experts(const io::Checkpoint& checkpoint, std::span<const LayerWeights> layers,
+                  const ops::Backend& backend) {
+  const auto* const limited = dynamic_cast<const ops::LimitedExperts*>(&backend);
+  if (limited == nullptr) return;
+  std::vector<const ops::MixtureWeight*> mixtures;
+  int64_t expert_bytes = 0;
+  for (const LayerWeights& layer : layers) {
+    if (!layer.mixture) continue;
+    mixtures.push_back(&*layer.mixture);
+    for (const ops::MlpWeight& expert : layer.mixture->experts) {
+      for (const ops::LinearWeight* const linear : {&expert.gate, &expert.up, &expert.down}) {
+        expert_bytes += linear->stored_bytes();
+      }
+    }
+  }
+  if (mixtures.empty()) return;
+  limited->plan_experts(mixtures, checkpoint.size_bytes() - expert_bytes);
 }
 
 // Norm gains are a few thousand floats and are copied. The backend packs the matrices.
@@ -282,6 +303,7 @@ Status Transformer::pack() {
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
   NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, parts_backend()));
+  plan_experts(*checkpoint_, layers, parts_backend());
   rotary_ = RotaryTables(config);
   long_rope_from_ = config.long_rope_from();
   NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, parts_backend()));

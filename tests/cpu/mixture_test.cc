@@ -8,8 +8,10 @@
 #include <random>
 
 #include "cpu/error_bounds.h"
+#include "cpu/expert_cache.h"
 #include "cpu/on_every_target.h"
 #include "ops/drawn_codes.h"
+#include "ops/limited_experts.h"
 #include "ops/owned_tensor.h"
 #include "ops/quantize.h"
 #include "ops/reference.h"
@@ -20,10 +22,22 @@ namespace {
 constexpr uint64_t kMixtureSeed = 17;
 
 // The forms in which the experts of a test have their weights.
-enum class ExpertForm { kFp32, kBf16, kInt8, kInt6, kInt4, kCoded, kLowRank, kMixed };
-constexpr ExpertForm kAllForms[] = {ExpertForm::kFp32,    ExpertForm::kBf16, ExpertForm::kInt8,
-                                    ExpertForm::kInt6,    ExpertForm::kInt4, ExpertForm::kCoded,
-                                    ExpertForm::kLowRank, ExpertForm::kMixed};
+enum class ExpertForm {
+  kFp32,
+  kBf16,
+  kInt8,
+  kInt6,
+  kInt4,
+  kInt4Of32,  // a multiplier for 32 columns
+  kCoded,
+  kTable,  // the codes of MXFP4 are of this kind
+  kLowRank,
+  kMixed
+};
+constexpr ExpertForm kAllForms[] = {ExpertForm::kFp32,  ExpertForm::kBf16,  ExpertForm::kInt8,
+                                    ExpertForm::kInt6,  ExpertForm::kInt4,  ExpertForm::kInt4Of32,
+                                    ExpertForm::kCoded, ExpertForm::kTable, ExpertForm::kLowRank,
+                                    ExpertForm::kMixed};
 
 // Draws mixtures and owns their weights.
 class DrawnMixtures {
@@ -41,7 +55,7 @@ class DrawnMixtures {
     for (int64_t e = 0; e < experts; ++e) {
       // Every expert of a mixed layer has another form.
       const ExpertForm own =
-          form == ExpertForm::kMixed ? kAllForms[static_cast<size_t>(e) % 7] : form;
+          form == ExpertForm::kMixed ? kAllForms[static_cast<size_t>(e) % 9] : form;
       mixture.experts.push_back({.gate = projection(own, width, hidden, bias),
                                  .up = projection(own, width, hidden, bias),
                                  .down = projection(own, hidden, width, bias)});
@@ -80,8 +94,14 @@ class DrawnMixtures {
       case ExpertForm::kInt4:
         weight.w_t = rounded({4, 16}, n, k);
         break;
+      case ExpertForm::kInt4Of32:
+        weight.w_t = rounded({4, 32}, n, k);
+        break;
       case ExpertForm::kCoded:
-        coded_.push_back(std::make_unique<DrawnCodes>(CodeKind::kInt4, n, k, 32, false, random_));
+      case ExpertForm::kTable:
+        coded_.push_back(std::make_unique<DrawnCodes>(
+            form == ExpertForm::kTable ? CodeKind::kTable4 : CodeKind::kInt4, n, k, 32, false,
+            random_));
         weight.w_t = coded_.back()->view();
         break;
       case ExpertForm::kLowRank:
@@ -218,7 +238,9 @@ TEST_P(CpuMixtures, ManyTokensAreSeveralBlocks) {
 }
 
 TEST_P(CpuMixtures, AllTokensMayWantOneExpert) {
-  for (const ExpertForm form : {ExpertForm::kFp32, ExpertForm::kInt4}) {
+  for (const ExpertForm form : {ExpertForm::kFp32, ExpertForm::kInt8, ExpertForm::kInt6,
+                                ExpertForm::kInt4, ExpertForm::kInt4Of32, ExpertForm::kTable}) {
+    SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form));
     ops::MixtureWeight weight = drawn_.draw({.active = 1, .hidden = 45, .width = 270}, form);
     drawn_.prefer(weight, 3);
     const Matrix x = random_matrix(400, 45, random_);
@@ -236,6 +258,64 @@ TEST_P(CpuMixtures, RowsOfOneExpertMayBeMoreThanOneStep) {
   drawn_.prefer(weight, 1);
   set_num_threads(1);
   for (const int64_t m : {290, 400}) expect_sum_of_mlps(weight, random_matrix(m, 600, random_));
+}
+
+// One, two and three tiles of AMX, whose codes are expanded while other tiles are multiplied, in
+// layers that are deeper than some pieces of weights and end within a piece, a group or a panel.
+TEST_P(CpuMixtures, RowsOfAnExpertMayBeAnyNumberOfTiles) {
+  for (const ExpertForm form :
+       {ExpertForm::kInt8, ExpertForm::kInt6, ExpertForm::kInt4, ExpertForm::kInt4Of32}) {
+    SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form));
+    ops::MixtureWeight weight =
+        drawn_.draw({.experts = 2, .active = 1, .hidden = 648, .width = 330, .bias = false}, form);
+    drawn_.prefer(weight, 0);
+    const auto layer = backend_->make_mixture(weight);
+    const Matrix x = random_matrix(100, 648, random_);
+    Matrix one_by_one(x.rows(), x.columns());
+    for (int64_t i = 0; i < x.rows(); ++i) {
+      layer->apply(x.view().row_range(i, 1), one_by_one.view().row_range(i, 1));
+    }
+    for (const int64_t m : {8, 16, 17, 32, 33, 47, 64, 65, 100}) {
+      SCOPED_TRACE(m);
+      Matrix y(m, x.columns());
+      layer->apply(x.view().row_range(0, m), y.view());
+      expect_same_bits(one_by_one.view().row_range(0, m), y.view());
+    }
+  }
+}
+
+// The limits hold one expert, some of the experts of a layer, and nearly all of both layers.
+TEST_P(CpuMixtures, ExpertsThatAreReadAgainGiveTheSameBits) {
+  const auto sizes = DrawnMixtures::Sizes{.experts = 8, .active = 3, .hidden = 45, .width = 83};
+  for (const ExpertForm form : kAllForms) {
+    SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form));
+    const ops::MixtureWeight layers[] = {drawn_.draw(sizes, form), drawn_.draw(sizes, form)};
+    const ops::MixtureWeight* const both[] = {&layers[0], &layers[1]};
+    const Matrix x = random_matrix(40, 45, random_);
+    const Matrix first = apply(layers[0], x), second = apply(layers[1], first);
+    int64_t all_bytes = 0;
+    for (const ops::MixtureWeight& layer : layers) {
+      for (const ops::MlpWeight& expert : layer.experts) {
+        all_bytes += ExpertCache(ForeignWeights::kNearest).packed_bytes(expert);
+      }
+    }
+    for (const int64_t limit : {int64_t{1}, all_bytes / 4, all_bytes * 15 / 16}) {
+      const auto limited = make_backend(kernels_, KeysAndValues::kAuto, ForeignWeights::kNearest,
+                                        {.bytes = limit, .origin = "of the test"});
+      dynamic_cast<const ops::LimitedExperts&>(*limited).plan_experts(both, 0);
+      const auto one = limited->make_mixture(layers[0]), two = limited->make_mixture(layers[1]);
+      for (int64_t i = 0; i < x.rows(); i += 13) {
+        Matrix y(1, 45), z(1, 45);
+        one->apply(x.view().row_range(i, 1), y.view());
+        two->apply(y.view(), z.view());
+        expect_same_bits(second.view().row_range(i, 1), z.view());
+      }
+      Matrix y(40, 45), z(40, 45);
+      one->apply(x.view(), y.view());
+      two->apply(y.view(), z.view());
+      expect_same_bits(second.view(), z.view());
+    }
+  }
 }
 
 TEST_P(CpuMixtures, ExpertsOfOtherProcessesAddNothing) {
