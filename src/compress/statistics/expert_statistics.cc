@@ -104,7 +104,7 @@ void complete_expert(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, doub
 }  // namespace
 
 // Assumed: with fewer tokens than neurons, the Gram matrix of the neurons cannot have full rank.
-int64_t enough_tokens(const io::ModelConfig& config) { return config.experts->width; }
+int64_t enough_tokens_of_expert(const io::ModelConfig& config) { return config.experts->width; }
 
 std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config, Gathered what) {
   const int64_t hidden = has_own_inputs(config, what) ? config.hidden_size : 1;
@@ -215,7 +215,7 @@ Status write_expert_statistics(const fs::path& path, const io::ModelConfig& conf
     chosen += (*of_expert(e)[kCounts])(0, kChosen);
   }
   const auto text = static_cast<double>(tokens),
-             enough = static_cast<double>(enough_tokens(config));
+             enough = static_cast<double>(enough_tokens_of_expert(config));
   std::vector<Mean> means = layer_means(config);
   std::vector<DoubleMatrix*> written = {&in, &residual};
   for (int64_t e = 0; e < experts; ++e) {

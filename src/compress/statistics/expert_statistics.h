@@ -41,7 +41,7 @@ struct ExpertUse {
 };
 
 // Returns the number of tokens below which an expert's statistics are completed.
-int64_t enough_tokens(const io::ModelConfig& config);
+int64_t enough_tokens_of_expert(const io::ModelConfig& config);
 
 // Returns the shapes of the sums of a layer's experts, for LayerwisePass.
 std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config, Gathered what);

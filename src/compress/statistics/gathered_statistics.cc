@@ -58,7 +58,7 @@ Status name_completed_experts(const fs::path& statistics, const io::ModelConfig&
   notify(fmt::format(
       "experts that fewer than {} tokens of the text have chosen are judged by all tokens of their "
       "layer, too ({}); more text, or other text, may reach them",
-      enough_tokens(config), experts));
+      enough_tokens_of_expert(config), experts));
   return {};
 }
 
