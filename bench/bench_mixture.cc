@@ -33,7 +33,7 @@ struct Options {
   int bits = 4, decoded_tokens = 64, repeats = 3;
 };
 
-// What --bits names MXFP4.
+// The value of --bits that stands for MXFP4.
 constexpr int kMxfp4 = 40;
 
 // Random codes and scales of a matrix in MXFP4.

@@ -115,7 +115,7 @@ class Model:
 # ---- statistics ---------------------------------------------------------------------------------------------------
 
 class Statistics:
-    """Of one layer: own tokens, their routing weights, and all inputs."""
+    """Statistics of one layer: own tokens, their routing weights, and all inputs."""
 
     def __init__(self, layer, x, residual):
         self.x = x
@@ -128,7 +128,7 @@ class Statistics:
         return len(self.tokens[e])
 
     def grams(self, layer, e, own=True):
-        """Of the inputs and of the neurons of expert e, as means over all tokens."""
+        """Gram matrices of the inputs and of the neurons of expert e, as means over all tokens."""
         x = self.x[self.tokens[e]] if own else self.x
         w = self.weights[e][:, None] if own else torch.ones(len(x), 1)
         h = layer.experts[e].neurons(x) * w

@@ -16,6 +16,7 @@
 #   DATA        a folder with texts and tokenizers, as docs/reference/scores.md describes
 #   SMOL, QWEN  SmolLM2-135M-Instruct and Qwen2.5-Coder-0.5B as folders in f32, off any grid of 4 bits
 #   QWEN_GGUF   Qwen2.5-Coder-0.5B in Q4_K_M
+#   MIXTURE     the mixture that tools/train_mixture_model.py makes
 #   LLAMA       a folder with llama.cpp's programs
 set -euo pipefail
 cd "$(dirname "$0")/.."

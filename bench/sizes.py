@@ -35,7 +35,7 @@ def folders() -> collections.Counter[str]:
 
 def owner(symbol: str) -> str:
     """Returns the namespace of a function of ours, or the library that it comes from."""
-    # What a template is made of stands in its arguments, so they do not count.
+    # The types that a template is made of stand in its arguments, so they do not count.
     name = re.split(r"[<(]", symbol.removeprefix("void "), maxsplit=1)[0]
     if ours := re.search(r"neuronmm::(cpu::N_\w+|\w+)", name):
         return f"neuronmm::{ours[1]}"

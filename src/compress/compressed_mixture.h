@@ -1,5 +1,5 @@
 #pragma once
-// What `compress` does differently for a mixture of experts: the settings that it takes, and the
+// `compress` does this differently for a mixture of experts: the settings that it takes, and the
 // folder that results. compress.cc calls these functions; sizes/expert_sizes.h chooses the sizes
 // and factors/narrow_experts.h makes the experts.
 

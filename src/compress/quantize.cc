@@ -147,7 +147,7 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
     if (interrupted()) {
       return interrupted_error(fmt::format("{} of {} matrices are rounded", done, matrices.size()));
     }
-    // As many matrices are fitted at once as there are threads. Finished matrices are saved before
+    // Each thread fits a matrix. Finished matrices are saved before
     // an interrupt is noticed.
     const int64_t count = std::min(std::ssize(matrices) - done, int64_t{num_threads()});
     const std::span group =

@@ -74,8 +74,7 @@ class AmxBytes {
 
   // All tiles of a part are computed as if they had the rows of the highest one, because changing
   // the configuration takes longer than a tile product. What lower tiles compute beyond their rows
-  // is not used. In a profile of experts with two
-  // tiles, changing it took an eighth of the time.
+  // is not used. In a profile of experts with two tiles, changing it took an eighth of the time.
   void multiply(const PackedRows& a, const TileOfRows& tile, const Piece& piece, const Sums& sums) {
     tiles_.configure(piece.highest_tile);
     if (piece.highest_tile > Registers::kRows) {

@@ -43,27 +43,6 @@ struct StoredBytes {
   static void prepare(const int32_t* /*group*/, int64_t /*rows*/, int /*slot*/, int64_t /*i*/) {}
 };
 
-// Expands codes of 6 and 4 bits to bytes, one group ahead of the multiplication. Only products with
-// high tiles use it (AmxInt8Product::takes_rows). With few rows this hides the latency of memory.
-// Measured on two cores of an Intel CPU with AMX: 16 sequences of the synthetic Llama-3.2-1B in 4
-// bits decode a third faster than if a block of panels is expanded before it is multiplied.
-template <class Codes>
-class CodesExpandedAhead {
- public:
-  static constexpr int64_t kWordsOfGroup = Codes::kWordsOfGroup;
-  // Returns the bytes of group i of a panel. All slots of the group must have been prepared.
-  const int32_t* of(const int32_t* /*group*/, int64_t i) const { return bytes_[i % 2]; }
-  HWY_INLINE void prepare(const int32_t* group, int64_t rows, int slot, int64_t i) {
-    constexpr int64_t kLines = kGroupWords / kSlots;
-    const int64_t first = slot * kLines;
-    prefetch_after(Codes::lines(group, 0, first), kLines / 2 * Codes::kLayout.lines_words);
-    expand_lines<Codes>(group, first, std::min(lines_of(rows), first + kLines), bytes_[i % 2]);
-  }
-
- private:
-  HWY_ALIGN int32_t bytes_[2][kGroupWords * kPanel];
-};
-
 // An Int8Product that multiplies high tiles of rows by `Tiles`, and all others as Instruction does.
 template <class Tiles, class Instruction, class Bytes = StoredBytes>
 class AmxInt8Product : public InPlace {
@@ -74,8 +53,6 @@ class AmxInt8Product : public InPlace {
   struct Dot : Int8Dot<Instruction> {
     static constexpr int kCodePrefetchRows = 1;
   };
-  template <class Codes>
-  using OfCodes = AmxInt8Product<Tiles, Instruction, CodesExpandedAhead<Codes>>;
   static constexpr int64_t kMostRows = kMaxTileRows;
 
   static constexpr bool kInPieces = true;

@@ -153,7 +153,7 @@ inline void add_attention(int64_t rows, int64_t features, float scale, const Att
   const Floats d;
   for (int64_t r = 0; r < rows; ++r) {
     const RowSums row = {to.max[r], to.sum + r * kSumLanes, to.weighted + r * features, features};
-    // Where nothing was seen the sums are zeros.
+    // The sums are zeros where nothing was seen.
     if (from.max[r] == kMinusInfinity && hn::GetLane(hn::LoadU(d, from.sum + r * kSumLanes)) == 0) {
       continue;
     }

@@ -169,7 +169,7 @@ void attend(const Head<T>& head, const Rows<T>& q, const Rows<T>& k, const Rows<
   });
 }
 
-// What the backward pass of one head reads and writes.
+// The backward pass of one head reads and writes this.
 template <typename T>
 struct Gradients {
   const Rows<T>&q, &k, &v, &o;

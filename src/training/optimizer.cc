@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPiece = 4096;
 constexpr int64_t kUpdateWork = 20;  // of an element, in multiply-adds. Assumed.
 
-// What a step of AdamW does to each element.
+// A step of AdamW changes each element by this.
 struct Step {
   double rate, beta1, beta2, epsilon;
   double root;   // 1 / sqrt(1 − beta2^step)

@@ -15,7 +15,7 @@
 
 namespace neuronmm::training {
 
-// What factors of float are rounded to. Factors of double are never rounded.
+// The type that factors of float are rounded to. Factors of double are never rounded.
 enum class Precision { kFp32, kBf16 };
 // Returns kBf16 if this CPU multiplies bf16 faster than fp32 (AMX, AVX512-BF16).
 Precision fastest_precision();

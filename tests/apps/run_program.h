@@ -19,7 +19,7 @@
 namespace neuronmm::apps {
 
 inline const std::string kDemo = source_dir().string() + "/models/demo";
-// The same model with its first layer alone. Commands take a quarter of the time with it.
+// This is the same model with its first layer alone. Commands take a quarter of the time with it.
 inline const std::string kOneLayer = one_layer_model().string();
 
 // The result of a run.

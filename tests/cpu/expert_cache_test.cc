@@ -1,4 +1,4 @@
-// Which experts a cache with a limit keeps in memory.
+// A cache with a limit keeps some experts in memory.
 
 #include "cpu/expert_cache.h"
 

@@ -79,7 +79,7 @@ TEST_P(Products, AreNearThoseOfFp64) {
   }
 }
 
-// Which side was transposed, and how many threads computed, changes no bit.
+// The bits do not depend on the transposed side or on the number of threads.
 TEST_P(Products, HaveTheSameBitsHoweverTheyArePacked) {
   const int threads = num_threads();
   for (const auto& [m, k, n] : kCases) {

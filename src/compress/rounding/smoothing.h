@@ -43,7 +43,7 @@ struct ChannelSizes {
   std::vector<double> heads;        // [heads · head_dim]: the input of o
   std::vector<double> mlp;          // [H]: the input of gate and up
   std::vector<double> neurons;      // [I] or the number of neurons that are left: the input of down
-  // The same for each expert of a mixture, whose `mlp` and `neurons` are empty.
+  // The inputs of down of each expert of a mixture. `mlp` and `neurons` are then empty.
   std::vector<std::vector<double>> experts = {};
 };
 using ChannelSizesOf = std::function<Result<ChannelSizes>(int64_t layer)>;

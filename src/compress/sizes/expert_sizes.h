@@ -19,7 +19,7 @@
 
 namespace neuronmm::compress {
 
-// What becomes of one expert.
+// The result of one expert.
 struct ExpertReport {
   ExpertUse use;
   int64_t neurons = 0;          // 0: dropped

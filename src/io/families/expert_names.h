@@ -30,7 +30,7 @@ class ExpertViews {
   // Receives the name of a tensor, within its layer, and the tensor.
   using Add = std::function<Status(const std::string& name, const TensorView& tensor)>;
 
-  // What is no view of the file is owned by `tensors`. All outlive the object.
+  // `tensors` owns all that is no view of the file. All outlive the object.
   ExpertViews(const std::string& folder, const ModuleNames& names, const ModelConfig& config,
               NamedTensors& tensors)
       : folder_(folder), names_(names), config_(config), tensors_(tensors) {}

@@ -1,5 +1,5 @@
 #pragma once
-// What families of mixtures of experts have in common in their files.
+// Families of mixtures of experts have this in common in their files.
 
 #include <vector>
 

@@ -57,7 +57,7 @@ Status complete_gpt_oss(const GgufFacts& facts, nlohmann::ordered_json& config) 
   return {};
 }
 
-// Which layers have it is the same in all files.
+// The same layers have it in all files.
 void write_gpt_oss(const ModelConfig& config, GgufKeys& keys) {
   write_windows(config, /*pattern=*/false, keys);
 }

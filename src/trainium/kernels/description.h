@@ -49,7 +49,7 @@ struct MatrixLayout {
 // Returns text such as "[K, M]" or "[K - r, r]".
 std::string to_string(const MatrixLayout& layout);
 
-// What the elements of an operand are: values in the dtype of KernelOptions, the numbers of experts
+// The elements of an operand: values in the dtype of KernelOptions, the numbers of experts
 // as int32, or the share of each expert in the output of each token, as fp32.
 enum class OperandKind { kValues, kExperts, kShares };
 

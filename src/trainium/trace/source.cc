@@ -58,7 +58,7 @@ bool TraceSource::next() {
     status_ = resolve();
     if (!status_.ok()) return false;
     if (priced_->takes_no_time) {
-      // What is loaded into a register delays the transfers whose place it tells.
+      // A number that is loaded into a register delays the transfers whose place it tells.
       registers_ready_ = std::max(registers_ready_, inputs_ready());
       continue;
     }

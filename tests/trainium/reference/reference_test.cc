@@ -104,7 +104,7 @@ TEST(ReferenceFlops, EveryWeightIsMultipliedWithEveryRow) {
   EXPECT_EQ(flops("xuv_pivoted", {2, 13, 7, 5}), 2 * 2 * 7 * (13 + 5 - 7));
   EXPECT_EQ(flops("xuv_pivoted_out", {2, 3, 7, 15}), 2 * 2 * 7 * (3 + 15 - 7));
   EXPECT_EQ(flops("narrow_mlp", {2, 13, 7, 5, 4}), 2 * 2 * (7 * 6 + 5 * (14 + 4) + 4 * 9));
-  // Of a mixture's experts, a token is multiplied with those that it chooses.
+  // A token is multiplied with the experts of a mixture that it chooses.
   EXPECT_EQ(flops("dense_moe_mlp", {.M = 2, .K = 3, .N = 5, .E = 9, .A = 4, .D = 7}),
             6 * 2 * 4 * 3 * 5);
   EXPECT_EQ(flops("moe_mlp", {.M = 2, .K = 3, .r = 7, .N = 5, .E = 9, .A = 4, .D = 8}),

@@ -1,0 +1,14 @@
+folder=$WORK/mixture_forms
+# Makes the mixture smaller in one form and prints its loss on both texts.
+form() {  # arguments: OPTION...
+  "$NEURONMM" compress "$MIXTURE" -o "$folder" --force --calibration models/demo/calibration.txt "$@"
+  for text in stories evaluation; do
+    "$NEURONMM" perplexity "$folder" "models/demo/$text.txt" --reference "$MIXTURE" --context 256
+  done
+}
+
+step "By the program" "MIXTURE" form --ratio 0.2 --form neurons
+step "By the program" "MIXTURE" form --ratio 0.25 --form neurons
+step "By the program" "MIXTURE" form --ratio 0.25 --form experts
+step "Other forms" "MIXTURE" python3 bench/mixture_forms.py "${MIXTURE:-}" \
+  --calibration models/demo/calibration.txt --text models/demo/stories.txt models/demo/evaluation.txt --ratio 0.25 0.2
