@@ -132,6 +132,27 @@ class Mixtures : public CompressTest {
     }
   }
 
+  // Expects that the logits of `out` differ from those of `model` as those of a model do that is
+  // rounded to 8 bits. A weight moves by at most 1/254 of the largest one of its row, and a
+  // function that smoothing had changed would differ by the size of the logits. Few tokens whose
+  // router is nearly undecided may choose another expert.
+  void expect_rounded_to_bytes(const fs::path& model, const fs::path& out) {
+    const auto tokens = model::random_tokens(40, config_.vocab_size, 3);
+    const Matrix before = logits(model, tokens), after = logits(out, tokens);
+    std::vector<double> shares;
+    for (int64_t i = 0; i < before.rows(); ++i) {
+      double error = 0.0, size = 0.0;
+      for (int64_t j = 0; j < before.columns(); ++j) {
+        error += std::pow(after.row(i)[j] - before.row(i)[j], 2);
+        size += std::pow(before.row(i)[j], 2);
+      }
+      shares.push_back(std::sqrt(error / size));
+    }
+    std::ranges::sort(shares);
+    EXPECT_LE(shares[shares.size() / 2], 4 * kLayers / 254.0) << "median of tokens";
+    EXPECT_LE(shares.back(), 0.5);
+  }
+
   int64_t tokens_ = 0;
 };
 
@@ -231,11 +252,12 @@ TEST_F(Mixtures, ExpertsKeepTheNeuronsThatTheyNeed) {
   });
   const auto summary = run_well(mixture_of("out", Form::kAuto, Allocate::kMeasured, 0.3));
   ASSERT_TRUE(summary.experts.has_value());
-  for (const auto& widths : config_of("out").experts->widths) {
+  const io::ModelConfig made = config_of("out");
+  for (const auto& widths : made.experts->widths) {
     ASSERT_EQ(widths.size(), 4u);
     for (int64_t e = 0; e < 4; ++e) EXPECT_GE(widths[static_cast<size_t>(e)], kInner - 16 * e);
   }
-  EXPECT_EQ(summary.experts->widths(), config_of("out").experts->widths);
+  EXPECT_EQ(summary.experts->widths(), made.experts->widths);
   EXPECT_LE(summary.parameters_after,
             summary.parameters_before - 3 * kHidden * kLayers * 4 * kInner * 3 / 10);
   EXPECT_EQ(summary.plan.parameters_after, summary.parameters_after);
@@ -362,8 +384,7 @@ TEST_F(Mixtures, SmoothingKeepsWhatTheRouterReads) {
     ASSERT_EQ(a.size_bytes(), b.size_bytes());
     EXPECT_EQ(std::memcmp(a.data, b.data, static_cast<size_t>(a.size_bytes())), 0) << name;
   }
-  // Smoothed weights compute the same function; 8 bits change these logits by less.
-  expect_same_logits("out", 0.2f);
+  expect_rounded_to_bytes(input_.path(), path("out"));
 }
 
 // Each expert of a compressed mixture has its own number of neurons.
@@ -379,13 +400,7 @@ TEST_F(Mixtures, ACompressedMixtureIsRounded) {
   const auto rounded = quantize(wanted, backend_, silent_);
   ASSERT_TRUE(rounded.ok()) << rounded.error().message;
   EXPECT_EQ(config_of("out").experts->widths, config_of("small").experts->widths);
-  const auto tokens = model::random_tokens(40, config_.vocab_size, 3);
-  const Matrix small = logits(path("small"), tokens), out = logits(path("out"), tokens);
-  for (int64_t i = 0; i < small.rows(); ++i) {
-    for (int64_t j = 0; j < small.columns(); ++j) {
-      ASSERT_NEAR(small.row(i)[j], out.row(i)[j], 0.2f);
-    }
-  }
+  expect_rounded_to_bytes(path("small"), path("out"));
 }
 
 }  // namespace

@@ -41,7 +41,10 @@ def model_megabytes() -> float:
 SOURCES: dict[str, Callable[[], list[str]]] = {
     r"measured on (\d{4}-\d\d-\d\d) by": lambda: [FIRST[0]["date"]],
     r"All rows are of Qwen2\.5-Coder-0\.5B-Instruct on (.*?), measured": lambda: [FIRST[0]["machine"]],
-    r"a prompt of (\d+) tokens, and writing (\d+) new ones": lambda: [FIRST[0]["prompt_tokens"], FIRST[0]["new_tokens"]],
+    r"a prompt of (\d+) tokens, and \"writing\" the speed of (\d+) new tokens": lambda: [
+        FIRST[0]["prompt_tokens"],
+        FIRST[0]["new_tokens"],
+    ],
     r"Speeds are medians of (\w+) turns": lambda: [WORDS[int(FIRST[0]["turns"])]],
     r"on (\w+) windows of ([\d,]+) tokens": lambda: [
         WORDS[int(FIRST[0]["windows"])],
@@ -57,7 +60,7 @@ SOURCES: dict[str, Callable[[], list[str]]] = {
 NAMES = [
     r"Qwen2\.5-Coder-0\.5B(?:-Instruct)?", r"WikiText-2", r"Debian 12", r"C\+\+20", r"Apache-2\.0", r"AVX2", r"fp32",
     r"arXiv\s+2510\.25977", r"Quick start \d", r"8, 6 or 4 bits", r"rounding to 4 bits", r"weights of 4 bits",
-    r"0 is no change", r"Line 24 of the kernel",
+    r"0 is no change", r"Line 24 of the kernel", r"weights have 16 bits",
 ]  # fmt: skip
 
 
