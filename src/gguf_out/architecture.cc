@@ -170,6 +170,17 @@ Status add_windows_note(const io::ModelConfig& config, const std::string& name,
   return {};
 }
 
+// Says that llama.cpp rounds where the files of gpt-oss do not (check_yarn).
+void add_yarn_note(const io::ModelConfig& config, ArchitectureOut& out) {
+  if (config.ropes.empty()) return;
+  const auto* const yarn = std::get_if<io::YarnRopeScaling>(&config.ropes.front().scaling);
+  if (yarn == nullptr || yarn->truncate) return;
+  out.notes.push_back(fmt::format(
+      "llama.cpp's {:?} rounds the limits of yarn to whole pairs, which this model does "
+      "not: its logits differ there",
+      out.gguf->architecture));
+}
+
 }  // namespace
 
 bool ArchitectureOut::has_expert_key() const {
@@ -196,6 +207,7 @@ Result<ArchitectureOut> choose_architecture(const SourceModel& source, const Typ
   NMM_TRY(check_experts(config, name));
   choose_sizes(source, mix, out);
   NMM_TRY(add_windows_note(config, name, out));
+  add_yarn_note(config, out);
   if (source.has_factors())
     out.notes.emplace_back(
         "factors and pivots are multiplied out, because llama.cpp has none: they save nothing "
