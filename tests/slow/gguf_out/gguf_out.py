@@ -151,10 +151,11 @@ def test_loss(model, file, kind):
     """Compares the loss of a text in the file there with the loss of the model here."""
     text = WORK / "text.txt"
     text.write_text((ROOT / "models/demo/evaluation.txt").read_text()[:900])
-    run(NEURONMM, "perplexity", model, text, "--context", "256", "--limit", "1", "--activations", "fp32",
+    ids = token_ids_here(model, text.read_text())[:192]
+    run(NEURONMM, "perplexity", model, text, "--context", len(ids), "--limit", "1", "--activations", "fp32",
         "--json", WORK / "loss.json")
     here = math.log(json.loads((WORK / "loss.json").read_text())["perplexity"])
-    logits = llama_logits(file, ids := token_ids_here(model, text.read_text())[:256])
+    logits = llama_logits(file, ids)
     if logits is None:
         return
     there = loss_of(logits, ids)
@@ -163,7 +164,8 @@ def test_loss(model, file, kind):
 
 
 def test_prompt(model, file):
-    if "chat_template" not in (model / "tokenizer_config.json").read_text() and not (model / "chat_template.jinja").exists():
+    files = [model / "tokenizer_config.json", model / "chat_template.jinja"]
+    if not any(path.exists() and "chat_template" in path.read_text() + path.name for path in files):
         return
     messages = WORK / "messages.json"
     messages.write_text(json.dumps(MESSAGES))
