@@ -96,7 +96,8 @@ std::string mismatch_message(const CLI::Option& option, const std::string& text)
 // check of ours says itself what it expected, and so do the libraries.
 std::string value_message(CLI::Option& option, bool converted, const std::string& text) {
   const std::string name = option.get_name();
-  if (option.get_items_expected_max() == 0) return name + " takes no value and was given one";
+  if (option.get_items_expected_max() == 0 && !converted)
+    return name + " takes no value and was given one";
   if (converted && (!text.starts_with(name + ": ") || text.starts_with(name + ": expected ")))
     return text;
   const auto expected = expected_value(option);

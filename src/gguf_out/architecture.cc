@@ -92,14 +92,26 @@ int64_t block_of(const TypeMix& mix, const io::ModelConfig& config) {
   return block == 256 && config.hidden_size % 256 != 0 ? 32 : block;
 }
 
-// Describes the bytes that neurons of zeros add, as a share of all MLPs.
-std::string padding_text(const SourceModel& source, const std::vector<int64_t>& neurons) {
-  double before = 0.0, after = 0.0;
-  for (size_t i = 0; i < neurons.size(); ++i) {
-    before += static_cast<double>(source.neurons(static_cast<int64_t>(i)));
-    after += static_cast<double>(neurons[i]);
+// Describes the weights that neurons of zeros add, as a share of all MLPs.
+std::string padding_text(int64_t neurons_before, int64_t neurons_after) {
+  const double ratio = static_cast<double>(neurons_after) / static_cast<double>(neurons_before);
+  return fmt::format("{:.0f} % more weights in MLPs", 100.0 * (ratio - 1.0));
+}
+
+// Says what it costs that llama.cpp has one size for all experts.
+void add_experts_note(const SourceModel& source, ArchitectureOut& out) {
+  int64_t before = 0, count = 0;
+  for (const model::LayerWeights& layer : source.layers) {
+    if (!layer.mixture) continue;
+    for (const ops::MlpWeight& expert : layer.mixture->experts) before += expert.neurons();
+    count += std::ssize(layer.mixture->experts);
   }
-  return fmt::format("{:.0f} % more weights in MLPs", 100.0 * (after / before - 1.0));
+  const int64_t after = count * out.expert_neurons;
+  if (after == before) return;
+  out.notes.push_back(
+      fmt::format("{:?} has one size for all experts: they are filled with zeros up to {} neurons "
+                  "({})",
+                  out.gguf->architecture, out.expert_neurons, padding_text(before, after)));
 }
 
 // Sets the sizes of compressed MLPs, and the architecture that has sizes for each layer if the
@@ -113,6 +125,7 @@ void choose_sizes(const SourceModel& source, const TypeMix& mix, ArchitectureOut
         std::min(rounded_up(neurons, block), std::max(config.experts->width, neurons));
     out.neurons.assign(static_cast<size_t>(config.num_hidden_layers),
                        out.has_expert_key() ? config.intermediate_size : out.expert_neurons);
+    add_experts_note(source, out);
     return;
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
@@ -131,11 +144,15 @@ void choose_sizes(const SourceModel& source, const TypeMix& mix, ArchitectureOut
                     out.gguf->architecture));
     return;
   }
+  int64_t before = 0;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    before += source.neurons(layer);
   std::ranges::fill(out.neurons, std::ranges::max(out.neurons));
+  const int64_t after = config.num_hidden_layers * out.neurons.front();
   out.notes.push_back(
       fmt::format("{:?} has one size for all layers: MLPs are filled with zeros up to the largest, "
                   "{} neurons ({})",
-                  out.gguf->architecture, out.neurons.front(), padding_text(source, out.neurons)));
+                  out.gguf->architecture, out.neurons.front(), padding_text(before, after)));
 }
 
 // Fails if some layers have experts and others have none.

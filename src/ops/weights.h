@@ -120,7 +120,7 @@ struct MlpWeight {
 };
 
 // The weights of a mixture of E experts, Y = sum of w_e · MLP_e(X) over the experts e that the
-// router chooses for a token (ops/mixture.h). All experts have the same widths, and any form.
+// router chooses for a token (ops/mixture.h). Experts may have different widths, and any form.
 struct MixtureWeight {
   // [E, H], always in floats. Its bias [E] may be empty.
   LinearWeight router = {};

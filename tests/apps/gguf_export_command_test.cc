@@ -89,6 +89,8 @@ TEST_F(GgufExportCommand, TextsAreForFloatsAndForGguf) {
   expect(exported(path("eight"), text), 1, {"eight: its weights are ", "--calibration"});
   expect(neuronmm("export " + kDemo + " --target nxdi -o " + path("n") + text), 2,
          {"--calibration", "has no meaning with --target nxdi"});
+  expect(neuronmm("export " + kDemo + " --target nxdi --force -o " + path("n")), 2,
+         {"--force", "has no meaning with --target nxdi"});
   expect(exported(kDemo, "--calibration " + path("none.txt")), 1, {"none.txt"});
 }
 

@@ -125,8 +125,7 @@ TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
          {"layer 1 has one MLP", "llama.cpp has experts in all"});
   write_config("[]");
   make("all", "");
-  const std::string text = " --calibration " + kDemo + "/calibration.txt";
-  expect(neuronmm("export " + path("all") + to_file + text), 1,
+  expect(neuronmm("export " + path("all") + to_file + " --calibration " + text()), 1,
          {"mixtures of experts", "rounding by a text", "leave the text out"});
   EXPECT_FALSE(fs::exists(out));
   expect(neuronmm("export " + path("all") + to_file), 0, {"qwen3moe as BF16"});
@@ -136,6 +135,14 @@ TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
   expect(neuronmm("export " + path("all") + " --target gguf --type Q4_0 --force -o " + out), 0,
          {"qwen3moe as Q4_0"});
   expect(neuronmm("generate " + out + generate), 0, {});
+  // Experts of their own sizes are padded there, and the command says what that costs.
+  expect(neuronmm("compress " + path("all") + " -o " + path("small") +
+                  " --block 8 --ratio 0.25 --calibration " + text()),
+         0, {"form neurons"});
+  expect(neuronmm("export " + path("small") + to_file + " --force"), 0,
+         {"one size for all experts", "% more weights in MLPs"});
+  EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
+            neuronmm("generate " + path("small") + generate, "", "/dev/null").output);
 }
 
 // Starts `neuronmm serve` and ends it.
