@@ -68,6 +68,9 @@ class LineReader::Editor {
 
   std::optional<std::string> read(const std::string& prompt) {
     prompt_ = prompt;
+    // libedit reads single keys only after it has shown the prompt. A Ctrl-D typed between the two
+    // would be lost.
+    el_set(editor_, EL_PREP_TERM, 1);
     int length = 0;
     const char* line = el_gets(editor_, &length);
     if (line == nullptr || length <= 0) {
