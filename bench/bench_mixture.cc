@@ -31,10 +31,8 @@ namespace {
 struct Options {
   int64_t hidden = 2048, width = 768, experts = 128, active = 8, prompt_tokens = 512;
   int bits = 4, decoded_tokens = 64, repeats = 3;
+  bool mxfp4 = false;  // in place of `bits`
 };
-
-// The value of --bits that stands for MXFP4.
-constexpr int kMxfp4 = 40;
 
 // Random codes and scales of a matrix in MXFP4.
 class RandomMxfp4 {
@@ -63,8 +61,9 @@ struct RandomMlp {
         gate4(width, hidden, random),
         up4(width, hidden, random),
         down4(hidden, width, random) {}
-  ops::MlpWeight view(int bits) const {
-    if (bits == kMxfp4) return {{.w_t = gate4.view()}, {.w_t = up4.view()}, {.w_t = down4.view()}};
+  ops::MlpWeight view(const Options& options) const {
+    if (options.mxfp4) return {{.w_t = gate4.view()}, {.w_t = up4.view()}, {.w_t = down4.view()}};
+    const int bits = options.bits;
     return {{.w_t = gate.view(bits)}, {.w_t = up.view(bits)}, {.w_t = down.view(bits)}};
   }
   RandomWeight gate, up, down;
@@ -108,14 +107,14 @@ std::vector<Layers> make_layers(const Options& options, const ops::Backend& back
                                    reinterpret_cast<const std::byte*>(router.view().data)}},
       .active = options.active};
   for (int64_t e = 0; e < options.experts; ++e) {
-    weight.experts.push_back(drawn[static_cast<size_t>(e % kDistinct)]->view(options.bits));
+    weight.experts.push_back(drawn[static_cast<size_t>(e % kDistinct)]->view(options));
   }
   bytes_of_expert = stored_bytes(weight.experts[0]);
   std::vector<Layers> all(3);
   all[0].name = "dense MLPs";
   const RandomMlp dense(options.hidden, options.active * options.width, random);
   for (int64_t i = 0; i < std::max<int64_t>(options.experts / options.active, 1); ++i) {
-    all[0].layers.push_back(backend.make_mlp(dense.view(options.bits)));
+    all[0].layers.push_back(backend.make_mlp(dense.view(options)));
   }
   all[1].name = "mixture";
   all[1].layers.push_back(backend.make_mixture(weight));
@@ -144,8 +143,9 @@ void run(const Options& options) {
   std::vector<Layers> all = make_layers(options, *backend, bytes_of_expert);
   std::mt19937 random(2);
   const auto nothing = [](size_t) {};
-  fmt::print("{}; {} experts of {} x {}, {} active, {} bits; median (fastest)\n", backend->name(),
-             options.experts, options.hidden, options.width, options.active, options.bits);
+  fmt::print("{}; {} experts of {} x {}, {} active, {}; median (fastest)\n", backend->name(),
+             options.experts, options.hidden, options.width, options.active,
+             options.mxfp4 ? "MXFP4" : fmt::format("{} bits", options.bits));
 
   const Matrix tokens = random_rows(options.decoded_tokens, options.hidden, random);
   Matrix y(std::max<int64_t>(options.decoded_tokens, options.prompt_tokens), options.hidden);
@@ -184,8 +184,9 @@ int main(int argc, char** argv) {
   app.add_option("--width", options.width, "neurons of an expert (default 768)")->check(sizes);
   app.add_option("--experts", options.experts, "number of experts (default 128)")->check(sizes);
   app.add_option("--active", options.active, "experts per token (default 8)")->check(sizes);
-  app.add_option("--bits", options.bits, "bits of weights: 4, 6, 8 or 16, or 40: MXFP4 (default 4)")
-      ->check(CLI::IsMember({4, 6, 8, 16, kMxfp4}));
+  app.add_option("--bits", options.bits, "bits of weights: 4, 6, 8 or 16 (default 4)")
+      ->check(CLI::IsMember({4, 6, 8, 16}));
+  app.add_flag("--mxfp4", options.mxfp4, "weights of MXFP4 in place of --bits")->excludes("--bits");
   app.add_option("--prompt-tokens", options.prompt_tokens, "tokens of the prompt (default 512)")
       ->check(sizes);
   app.add_option("--new-tokens", options.decoded_tokens, "tokens to decode (default 64)")

@@ -24,9 +24,10 @@ step "Long prompts with AMX" "QWEN_4BIT" first_token
 step "What bounds reading with AMX" "" "$BENCH/bench_kernels" --rows 512 --operations dense --dots bf16 --repeats 9
 step "What bounds reading with AMX" "" "$BENCH/bench_kernels" --rows 512 --operations dense --dots int8 --repeats 9
 for bits in 4 8; do
-  step "Mixtures of experts" "" "$BENCH/bench_mixture" --bits $bits --runs 9
-  step "Mixtures of experts" "" "$BENCH/bench_mixture" --width 1024 --experts 64 --bits $bits --runs 9
+  step "Mixtures of experts" "" "$BENCH/bench_mixture" --bits $bits --runs 7 --new-tokens 32
+  step "Mixtures of experts" "" "$BENCH/bench_mixture" --width 1024 --experts 64 --bits $bits --runs 7 --new-tokens 32
 done
+step "Mixtures of experts" "" "$BENCH/bench_mixture" --mxfp4 --runs 7 --new-tokens 32
 step "Writing with a draft" "QWEN_BF16 QWEN_4BIT HUMAN_EVAL" "$BENCH/bench_speculation" "${QWEN_BF16:-}" \
   --draft "${QWEN_4BIT:-}" --prompts "${HUMAN_EVAL:-}" --new-tokens 48
 step "Kernels compared with oneDNN, libxsmm and OpenBLAS" "" "$BENCH/bench_kernels" --models llama-3.2-1b qwen3-1.7b \

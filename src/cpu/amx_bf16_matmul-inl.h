@@ -23,6 +23,10 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
+struct NothingToPrepare {
+  void operator()(int64_t /*step*/) const {}
+};
+
 template <class Tiles, class PairsOfFloats = PortableBf16Pairs>
 class AmxBf16Product {
  public:
@@ -40,7 +44,11 @@ class AmxBf16Product {
     depth_ = std::min(a.k_block, a.k - block_);
   }
   void end() {}
-  void multiply(const PackedRows& a, const TileOfRows& tile, const Piece& piece, const Sums& sums) {
+  // Calls prepare(i) before it reads the words of step i of the piece, once per step. What it does
+  // runs while the tiles of the step before are multiplied.
+  template <class Prepare = NothingToPrepare>
+  void multiply(const PackedRows& a, const TileOfRows& tile, const Piece& piece, const Sums& sums,
+                const Prepare& prepare = {}) {
     configure(tile.count);
     multiply_panel(tile.count,
                    {.a = a.words + a.bf16_offset(tile, block_, depth_) +
@@ -49,7 +57,7 @@ class AmxBf16Product {
                     .step_words = tile.count * kStepWords,
                     .w = reinterpret_cast<const int32_t*>(piece.now.words),
                     .steps = bf16_words(piece.now.count) / kStepWords},
-                   sums);
+                   sums, prepare);
   }
 
   // The rows of a tile and a panel, both in steps of 32 k. Rows and steps of the former may lie
@@ -62,11 +70,13 @@ class AmxBf16Product {
   };
   void configure(int64_t rows) { tiles_.configure(rows); }
   // Multiplies the rows with one panel. The tiles must be configured for their number.
-  static HWY_INLINE void multiply_panel(int64_t rows, const Operands& of, const Sums& sums) {
+  template <class Prepare = NothingToPrepare>
+  static HWY_INLINE void multiply_panel(int64_t rows, const Operands& of, const Sums& sums,
+                                        const Prepare& prepare = {}) {
     if (rows > kRows) {
-      multiply_halves<true>(rows, of, sums);
+      multiply_halves<true>(rows, of, sums, prepare);
     } else {
-      multiply_halves<false>(rows, of, sums);
+      multiply_halves<false>(rows, of, sums, prepare);
     }
   }
 
@@ -75,14 +85,16 @@ class AmxBf16Product {
   static constexpr int64_t kRows = Registers::kRows, kStepWords = Registers::kStepWords;
   static constexpr int64_t kFloatBytes = sizeof(float);
 
-  template <bool kBothHalves>
-  static HWY_INLINE void multiply_halves(int64_t rows, const Operands& of, const Sums& sums) {
+  template <bool kBothHalves, class Prepare>
+  static HWY_INLINE void multiply_halves(int64_t rows, const Operands& of, const Sums& sums,
+                                         const Prepare& prepare) {
     const int64_t upper = Registers::upper_rows(rows);
     begin<0>(sums, 0);
     if constexpr (kBothHalves) begin<2>(sums, upper);
     const int32_t* a = of.a;
     const int32_t* w = of.w;
     const int64_t row_bytes = of.row_words * kWordBytes;
+    prepare(0);
     for (int64_t i = 0; i < of.steps; ++i) {
       constexpr int64_t kWordRow = kPanel * kWordBytes;
       Tiles::template load<4>(a, row_bytes);
@@ -95,6 +107,7 @@ class AmxBf16Product {
         Tiles::template dot_bf16<2, 5, 6>();
         Tiles::template dot_bf16<3, 5, 7>();
       }
+      if (i + 1 < of.steps) prepare(i + 1);
       a += of.step_words;
       w += kStepWords * kPanel;
     }

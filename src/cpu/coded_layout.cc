@@ -18,7 +18,7 @@ constexpr uint8_t kTableOffset = 128;
 
 // The types that hold all of some numbers exactly. NaN is in none of them but fp32.
 struct ExactTypes {
-  bool constant = true, bytes = true, fp16 = true, bf16 = true;
+  bool constant = true, bytes = true, fp16 = true, bf16 = true, powers_of_two = true;
   float first = 0;
 
   void add(float value) {
@@ -28,12 +28,14 @@ struct ExactTypes {
         bytes && value >= 0 && value <= 255 && value == static_cast<float>(static_cast<int>(value));
     bf16 = bf16 && (bits & 0xFFFF) == 0;
     fp16 = fp16 && is_fp16(value, bits);
+    powers_of_two = powers_of_two && is_power_of_two(bits);
   }
   void add(const ExactTypes& other) {
     constant = constant && other.constant;
     bytes = bytes && other.bytes;
     fp16 = fp16 && other.fp16;
     bf16 = bf16 && other.bf16;
+    powers_of_two = powers_of_two && other.powers_of_two;
   }
 
  private:
@@ -42,6 +44,11 @@ struct ExactTypes {
     const uint32_t exponent = bits >> 23 & 0xFF;
     if (exponent >= 127 - 14 && exponent <= 127 + 15) return (bits & 0x1FFF) == 0;
     return f16::from_float(value).to_float() == value;
+  }
+  // The product of such a number and any byte has an exponent of fp32, too.
+  static bool is_power_of_two(uint32_t bits) {
+    const uint32_t exponent = bits >> 23;  // with the sign
+    return (bits & 0x7FFFFF) == 0 && exponent >= 1 && exponent <= 254 - 7;
   }
 };
 
@@ -188,6 +195,8 @@ CodedLayout::CodedLayout(const CodedValues& coded, int64_t first_row, int64_t ro
   find_groups(coded);
   for (size_t i = 0; i < table_.size(); ++i) {
     table_[i] = static_cast<uint8_t>(coded.table()[i] + kTableOffset);
+    bf16_table_[i] = bf16_table_[i + table_.size()] =
+        bf16::from_float(static_cast<float>(coded.table()[i])).bits;
   }
   if (groups_per_outer_ > 0) {
     scales_.type = Type::kNested;
@@ -217,6 +226,8 @@ CodedLayout::CodedLayout(const CodedValues& coded, int64_t first_row, int64_t ro
     scales_.type = type_of_scales(exact.front().first);
     offsets_.type = type_of_offsets(exact.front().second);
     offsets_.constant = first;
+    shifts_table_ = kind_ == CodeKind::kTable4 && exact.front().first.powers_of_two &&
+                    std::ranges::all_of(group_of_step_, [](int32_t group) { return group >= 0; });
   }
   if (kind_ == CodeKind::kTable4) {
     offsets_ = {.type = Type::kConstant, .constant = kTableOffset};

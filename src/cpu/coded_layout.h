@@ -46,6 +46,11 @@ class CodedLayout {
   // Returns the table's bytes + 128.
   const std::array<uint8_t, 16>& table() const { return table_; }
   int64_t rows_of_step() const { return 8 * codes_per_byte(kind_); }
+  // Returns whether all scales are powers of two and no step has rows of two groups, as in MXFP4. A
+  // value is then a number of the table whose exponent changes.
+  bool shifts_table() const { return shifts_table_; }
+  // Returns the table in bf16, twice.
+  const std::array<uint16_t, 32>& bf16_table() const { return bf16_table_; }
   // Returns the group of a row k, which may be one of those that fill up the last step.
   int32_t group(int64_t k) const { return group_of_row_[static_cast<size_t>(k)]; }
   // Returns the group of all rows of a step, or -1 if it has several.
@@ -64,10 +69,11 @@ class CodedLayout {
   void find_groups(const CodedValues& coded);
 
   CodeKind kind_ = CodeKind::kInt8;
-  bool adds_minimum_ = false;
+  bool adds_minimum_ = false, shifts_table_ = false;
   int64_t groups_ = 0, groups_per_outer_ = 0, header_words_ = 0;
   CodedNumbers scales_, offsets_;
   std::array<uint8_t, 16> table_ = {};
+  std::array<uint16_t, 32> bf16_table_ = {};
   std::vector<int32_t> group_of_row_, group_of_step_;
 };
 

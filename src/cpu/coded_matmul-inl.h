@@ -17,6 +17,7 @@
 #include "cpu/amx_pieces-inl.h"
 #include "cpu/bf16_pairs-inl.h"
 #include "cpu/buffer.h"
+#include "cpu/low_bit_codes-inl.h"
 #include "cpu/matmul-inl.h"
 #include "hwy/highway.h"
 
@@ -71,9 +72,10 @@ HWY_INLINE Vector load_numbers(const CodedNumbers& numbers, int64_t groups_per_o
 struct StepNumbers {
   static constexpr int64_t kWords = CodedLayout::kStepWords;
 
-  void load(const CodedLayout& layout, const uint8_t* panel, int64_t even_group,
+  // Returns whether other numbers were loaded before. They must be of the same panel.
+  bool load(const CodedLayout& layout, const uint8_t* panel, int64_t even_group,
             int64_t odd_group) {
-    if (even_group == even && odd_group == odd) return;
+    if (even_group == even && odd_group == odd) return false;
     even = even_group;
     odd = odd_group;
     const auto spread = [&](const CodedNumbers& numbers, float* to) HWY_ATTR {
@@ -87,7 +89,10 @@ struct StepNumbers {
     };
     spread(layout.scales(), scales);
     spread(layout.offsets(), offsets);
+    return true;
   }
+  // Forgets all numbers, because those of another panel follow.
+  void clear() { even = odd = -1; }
 
   // Codes of 4 bits are read as numbers that have them at bit 12 or 16 of an fp32 number (see
   // CodeFields). Sets what has to be added to a scale times such a number.
@@ -293,14 +298,13 @@ HWY_INLINE void expand_pair(const CodedLayout& layout, const uint32_t* words,
 // begins a step.
 template <class Fields, bool kMinimums, class Out>
 void expand_fields(const CodedLayout& layout, const uint32_t* panel, int64_t first_k, int64_t count,
-                   const Out& out) {
+                   const Out& out, StepNumbers& numbers) {
   constexpr int64_t kRows = 2 * Fields::kFields;
   const auto* const bytes = reinterpret_cast<const uint8_t*>(panel);
   const uint32_t* words = panel + layout.words_before(first_k);
   const int64_t first = first_k / kRows, end = (first_k + count + kRows - 1) / kRows;
-  StepNumbers numbers;
   const auto load = [&](int64_t even, int64_t odd) HWY_ATTR {
-    numbers.load(layout, bytes, even, odd);
+    if (!numbers.load(layout, bytes, even, odd)) return;
     if constexpr (std::is_same_v<Fields, FastFields>) numbers.find_addends(kMinimums);
   };
   for (int64_t step = first; step < end;) {
@@ -327,14 +331,58 @@ void expand_fields(const CodedLayout& layout, const uint32_t* panel, int64_t fir
   }
 }
 
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+// Expands rows as expand_fields() does, if layout.shifts_table(). The codes of 16-bit lanes select
+// numbers of the table, and the exponent of the scale is added to those of numbers other than 0.
+inline void expand_shifted(const CodedLayout& layout, const uint32_t* panel, int64_t first_k,
+                           int64_t count, int32_t* to) {
+  const hn::Repartition<uint16_t, Words> halves;
+  constexpr int64_t kRows = 16, kFields = 4;  // a step, and the codes of a lane
+  const auto table = hn::LoadU(halves, layout.bf16_table().data());
+  const auto any_number = hn::Set(halves, uint16_t{0x7FFF});
+  const uint32_t* words = panel + layout.words_before(first_k);
+  const int64_t first = first_k / kRows, end = (first_k + count + kRows - 1) / kRows;
+  for (int64_t step = first; step < end; ++step, words += CodedLayout::kStepWords) {
+    prefetch_after(reinterpret_cast<const int32_t*>(words), CodedLayout::kStepWords);
+    for (int64_t column = 0; column < kPanel; column += kLanes) {
+      const Vector scale =
+          load_numbers(layout.scales(), layout.groups_per_outer(),
+                       reinterpret_cast<const uint8_t*>(panel), layout.group_of_step(step), column);
+      // The bf16 number 2^e is (127 + e) << 7. Both lanes of a word get e << 7.
+      const auto shift = hn::ShiftRight<16>(
+          hn::Sub(hn::BitCast(Bits(), scale), hn::Set(Bits(), uint32_t{127} << 23)));
+      const auto shifts = hn::BitCast(halves, hn::Or(shift, hn::ShiftLeft<16>(shift)));
+      const auto low = hn::BitCast(halves, hn::LoadU(Bits(), words + 2 * column));
+      const auto high = hn::BitCast(halves, hn::LoadU(Bits(), words + 2 * column + kLanes));
+      int32_t* const out = to + (step - first) * 2 * kFields * kPanel + column;
+      const auto expand = [&]<int... kField>(auto codes, int64_t pair,
+                                             std::integer_sequence<int, kField...>) HWY_ATTR
+          __attribute__((always_inline)) {
+        const auto store = [&](auto code, int64_t at) HWY_ATTR __attribute__((always_inline)) {
+          // Highway 1.0 has no lookup of 16-bit lanes. This one uses the lowest five bits.
+          const decltype(code) number{_mm512_permutexvar_epi16(code.raw, table.raw)};
+          const auto is_number = hn::Ne(hn::And(number, any_number), hn::Zero(halves));
+          const auto value = hn::IfThenElse(is_number, hn::Add(number, shifts), number);
+          hn::StoreU(hn::BitCast(Words(), value), Words(), out + at * kPanel);
+        };
+        (store(hn::ShiftRight<4 * kField>(codes), pair + kField), ...);
+      };
+      constexpr std::make_integer_sequence<int, kFields> kAll;
+      expand(hn::ConcatEven(halves, high, low), 0, kAll);
+      expand(hn::ConcatOdd(halves, high, low), kFields, kAll);
+    }
+  }
+}
+#endif
+
 template <class Out>
 void expand_coded(const CodedLayout& layout, const uint32_t* panel, int64_t first_k, int64_t count,
-                  const Out& out) {
+                  const Out& out, StepNumbers& numbers) {
   const auto expand = [&]<CodeKind kKind, bool kMinimums>() HWY_ATTR {
     using Exact = CodeFields<kKind, kMinimums>;
     constexpr bool kFast = kKind == CodeKind::kInt4 && !Out::kExact;
     using Fields = std::conditional_t<kFast, FastFields, Exact>;
-    expand_fields<Fields, kMinimums>(layout, panel, first_k, count, out);
+    expand_fields<Fields, kMinimums>(layout, panel, first_k, count, out, numbers);
   };
   switch (layout.kind()) {
     case CodeKind::kInt4:
@@ -346,6 +394,11 @@ void expand_coded(const CodedLayout& layout, const uint32_t* panel, int64_t firs
     case CodeKind::kFloat8:
       return expand.template operator()<CodeKind::kFloat8, false>();
     case CodeKind::kTable4:
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+      if constexpr (!Out::kExact) {
+        if (layout.shifts_table()) return expand_shifted(layout, panel, first_k, count, out.to);
+      }
+#endif
       return expand.template operator()<CodeKind::kTable4, false>();
   }
 }
@@ -354,8 +407,8 @@ void expand_coded(const CodedLayout& layout, const uint32_t* panel, int64_t firs
 // rows, because packed activations do, too.
 template <class Pairs>
 void expand_to_pairs(const CodedLayout& layout, const uint32_t* panel, int64_t first_k,
-                     int64_t count, int32_t* to) {
-  expand_coded(layout, panel, first_k, count, ToPairs<Pairs>{to});
+                     int64_t count, int32_t* to, StepNumbers& numbers) {
+  expand_coded(layout, panel, first_k, count, ToPairs<Pairs>{to}, numbers);
   const int64_t rows = layout.rows_of_step(), expanded = (count + rows - 1) / rows * rows / 2;
   std::fill_n(to + expanded * kPanel, (bf16_words(count) - expanded) * kPanel, 0);
 }
@@ -372,12 +425,13 @@ struct CodedProduct : FloatProduct<Dot> {
     uint32_t* const to = expanded.reserve(part.panels * words);
     for (int64_t i = 0; i < part.panels; ++i) {
       const uint32_t* const panel = w.panel(part.first_panel + i);
+      StepNumbers numbers;
       if constexpr (kFloats) {
         expand_coded(w.coded(), panel, first_k, count,
-                     ToFloats{reinterpret_cast<float*>(to + i * words)});
+                     ToFloats{reinterpret_cast<float*>(to + i * words)}, numbers);
       } else {
         expand_to_pairs<InstructionBf16Pairs>(w.coded(), panel, first_k, count,
-                                              reinterpret_cast<int32_t*>(to + i * words));
+                                              reinterpret_cast<int32_t*>(to + i * words), numbers);
       }
     }
     return {to, words, part.panels};
@@ -407,7 +461,8 @@ void multiply_coded(const PackedRows& a, const PackedMatrix& w, const ProductPar
 }
 
 // Coded weights as those of a product of tiles of bf16 (AmxBf16Product). Each piece is expanded
-// once for all rows.
+// once for all rows: when it begins or, if few tiles of rows pass over it, step by step while the
+// first one is multiplied.
 template <class Product>
 class CodedTiles {
  public:
@@ -417,17 +472,34 @@ class CodedTiles {
 
   void begin(const PackedRows& a, const Piece& piece) {
     product_.begin(a, piece);
-    expand_to_pairs<typename Product::Bf16Pairs>(piece.matrix->coded(), piece.panel, piece.first_k,
-                                                 piece.now.count, words_);
+    numbers_.clear();
+    in_steps_ = piece.tiles < kTilesOfPieces;
+    if (!in_steps_) expand(piece, 0, piece.now.count);
   }
   void multiply(const PackedRows& a, const TileOfRows& tile, Piece piece, const Sums& sums) {
     piece.now.words = reinterpret_cast<const uint32_t*>(words_);
-    product_.multiply(a, tile, piece, sums);
+    if (!in_steps_) return product_.multiply(a, tile, piece, sums);
+    product_.multiply(a, tile, piece, sums, [&](int64_t step) HWY_ATTR {
+      const int64_t k = step * kStepRows;
+      expand(piece, k, std::min(kStepRows, piece.now.count - k));
+    });
+    in_steps_ = false;
   }
   void end() { product_.end(); }
 
  private:
+  static constexpr int64_t kStepRows = 32;  // of a tile with pairs of bf16
+
+  // Expands rows [k, k + count) of the piece.
+  HWY_INLINE void expand(const Piece& piece, int64_t k, int64_t count) {
+    expand_to_pairs<typename Product::Bf16Pairs>(piece.matrix->coded(), piece.panel,
+                                                 piece.first_k + k, count, words_ + k / 2 * kPanel,
+                                                 numbers_);
+  }
+
   HWY_ALIGN int32_t words_[kPieceDepth / 2 * kPanel];
+  StepNumbers numbers_;
+  bool in_steps_ = false;
   Product product_;
 };
 

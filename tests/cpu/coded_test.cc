@@ -37,6 +37,7 @@ constexpr CodesAndGrid kForms[] = {
     {CodeKind::kTable4, DrawnGrid::kFp16, true},
     {CodeKind::kTable4, DrawnGrid::kBf16, true},
     {CodeKind::kTable4, DrawnGrid::kNested, true},
+    {CodeKind::kTable4, DrawnGrid::kPowersOfTwo, true},
 };
 
 std::vector<float> values_of_codes(const DrawnCodes& codes) {

@@ -2,6 +2,7 @@
 // Random coded values in memory, for tests that need such weights without a folder.
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -11,8 +12,9 @@
 namespace neuronmm {
 
 // How scales, and minimums if there are any, are stored. Nested ones are products of an fp16 number
-// and a byte, and three groups share the fp16 number.
-enum class DrawnGrid { kFp32, kFp16, kBf16, kFp16Minimums, kNestedMinimums, kNested };
+// and a byte, and three groups share the fp16 number. Powers of two are positive, and the table has
+// a 0 then, as in MXFP4.
+enum class DrawnGrid { kFp32, kFp16, kBf16, kFp16Minimums, kNestedMinimums, kNested, kPowersOfTwo };
 
 // Codes of every value, scales of both signs, and zero points within and beyond the codes. The
 // groups of columns are in order, or permuted.
@@ -29,6 +31,7 @@ class DrawnCodes : public CodedValues {
     if (permuted) std::shuffle(group_of_column_.begin(), group_of_column_.end(), random);
     const uint64_t codes = codes_per_byte(kind) == 2 ? 16 : 256;
     for (int8_t& value : table_) value = static_cast<int8_t>(random());
+    if (grid == DrawnGrid::kPowersOfTwo) table_[random() % table_.size()] = 0;
     for (int64_t i = 0; i < rows * columns; ++i) {
       auto code = static_cast<uint8_t>(random() % codes);
       if (kind == CodeKind::kFloat8 && (code & 127) == 127) code = 0;  // NaN
@@ -83,6 +86,7 @@ class DrawnCodes : public CodedValues {
   bool nested() const { return grid_ == DrawnGrid::kNestedMinimums || grid_ == DrawnGrid::kNested; }
   static float rounded(DrawnGrid grid, float value) {
     if (grid == DrawnGrid::kFp32) return value;
+    if (grid == DrawnGrid::kPowersOfTwo) return std::exp2(std::floor(200 * value));
     return grid == DrawnGrid::kBf16 ? bf16::from_float(value).to_float()
                                     : f16::from_float(value).to_float();
   }
