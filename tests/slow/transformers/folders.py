@@ -51,6 +51,12 @@ MODELS = {
     "qwen2": ("Qwen2", "bfloat16", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3", "float32", {"tie_word_embeddings": False, "rope_scaling": YARN}),
 }
+MIXTURES = {
+    "mixtral": ("Mixtral", "bfloat16", {"num_local_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": False}),
+    "qwen3_moe": ("Qwen3Moe", "float32", {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 96,
+                                          "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
+                                          "tie_word_embeddings": False}),
+}  # fmt: skip
 SVD = ["compress", "--method", "svd", "--block", "8"]
 # Every other form needs a calibration text. Random models have the demo's vocabulary, so that they
 # can read it.
@@ -70,12 +76,14 @@ FORMS = {
 MORE_FORMS = {
     "pivoted": [*TEXT, "pivoted", "--allocate", "uniform"],
     "narrow": [*TEXT, "narrow", "--allocate", "uniform"],
-    # The result is a plain dense model.
+    # The result is a plain dense model, or a plain mixture.
     "neurons": [*TEXT, "neurons", "--allocate", "uniform"],
     "dense432": ["quantize", "--bits", "4", "--group", "32", "--lm-head-bits", "4"],
     "fewer": [*TEXT, "neurons", "--allocate", "predicted"],
     "low4": [*SVD, "--ratio", "0.3", "--bits", "4"],
     "mixed4": [*TEXT, "mixed", "--allocate", "predicted", "--bits", "4"],
+    # A mixture with fewer experts.
+    "experts": [*TEXT, "experts"],
     # Every layer has a shape and a number of bits of its own.
     "fit4": ["fit", "--max-kl", "0.5", "--block", "8", "--calibration", DEMO / "calibration.txt",
             "--calibration-tokens", "1024"],
@@ -98,8 +106,9 @@ def make(form, source):
 
 
 def synthesize(name):
-    architecture, dtype, fields = MODELS[name]
-    config = {"architectures": [architecture + "ForCausalLM"], "model_type": architecture.lower(), "torch_dtype": dtype}
+    architecture, dtype, fields = (MODELS | MIXTURES)[name]
+    model_type = name if name in MIXTURES else architecture.lower()
+    config = {"architectures": [architecture + "ForCausalLM"], "model_type": model_type, "torch_dtype": dtype}
     path = WORK / f"{name}.json"
     path.write_text(json.dumps(config | SIZES | fields))
     neuronmm("synthesize", "--config", path, "-o", WORK / name, "--force")
@@ -277,7 +286,7 @@ def make_all(name, source):
     forms = {form: make(form, source) for form in FORMS}
     forms["both"] = make("dense8", forms["low"])
     if name == "llama":
-        for form in MORE_FORMS:
+        for form in MORE_FORMS.keys() - {"experts"}:
             forms[form] = make(form, source)
             if not form[-1].isdigit():
                 forms[form + "8"] = make("dense8", forms[form])
@@ -304,6 +313,12 @@ def main():
         check_trust(forms["low"])
         for form in ("low", "both"):
             check_older(forms[form], json.loads((source / "config.json").read_text()))
+    for name in MIXTURES:
+        source = synthesize(name)
+        for form in ("neurons", "experts"):
+            folder = make(form, source)
+            assert json.loads((folder / "config.json").read_text())["model_type"] == name
+            check_folder(folder, False)
     check_demo()
     print("every folder opens as what it is")
 
