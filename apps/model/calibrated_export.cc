@@ -67,8 +67,6 @@ Result<gguf_out::GgufSummary> export_by_text(
   request.calibrated = true;
   NMM_ASSIGN(const compress::BlockTypes types, gguf_out::planned_types(request));
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
-  NMM_TRY(io::refuse_mixtures(opened.config, request.model.string(), "rounding by a text",
-                              "leave the text out (--calibration and --statistics)"));
   NMM_TRY(check_float_weights(opened.config, request.model));
   if (calibration.text) NMM_TRY(compress::read_texts(*calibration.text));
   NMM_ASSIGN(const auto text,

@@ -10,6 +10,7 @@
 #include "base/task_labels.h"
 #include "compress/block_rounding/tensor_blocks.h"
 #include "compress/linear_algebra/blas.h"
+#include "compress/statistics/expert_statistics.h"
 #include "compress/statistics/gathered_statistics.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "io/atomic_file.h"
@@ -80,8 +81,7 @@ class ReaderList {
       add_attention(layer, {"q", "k"}, &AttentionStatistics::in);
       add_attention(layer, {"v"}, &AttentionStatistics::mixed);
       add_attention(layer, {"o"}, &AttentionStatistics::heads);
-      add_mlp(layer, {"gate", "up"}, &MlpStatistics::in);
-      add_mlp(layer, {"down"}, &MlpStatistics::neurons);
+      add_mlps(layer);
     }
     const bool tied = inputs_.config.tie_word_embeddings;
     add("the LM head", {tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight"},
@@ -113,13 +113,32 @@ class ReaderList {
       return std::move(statistics.*which);
     });
   }
-  void add_mlp(int64_t layer, const std::vector<std::string>& names,
-               DoubleMatrix MlpStatistics::*which) {
+  // Adds the MLP of a layer, or each of its experts with its own statistics.
+  void add_mlps(int64_t layer) {
+    const std::string stem = fmt::format("{}layers.{}.mlp.", prefix_, layer);
+    const std::string label = fmt::format("layer {}", layer);
+    if (!inputs_.config.is_mixture(layer)) {
+      return add_mlp(label, stem,
+                     [=, this] { return read_statistics(statistics_, layer, inputs_.config); });
+    }
+    for (int64_t expert = 0; expert < inputs_.config.experts->count; ++expert) {
+      add_mlp(
+          fmt::format("{}, expert {}", label, expert), fmt::format("{}experts.{}.", stem, expert),
+          [=, this] { return read_expert_statistics(statistics_, layer, expert, inputs_.config); });
+    }
+  }
+  using ReadMlp = std::function<Result<MlpStatistics>()>;
+  void add_mlp(const std::string& label, const std::string& stem, const ReadMlp& read) {
+    add_mlp_part(label, stem, {"gate", "up"}, read, &MlpStatistics::in);
+    add_mlp_part(label, stem, {"down"}, read, &MlpStatistics::neurons);
+  }
+  void add_mlp_part(const std::string& label, const std::string& stem,
+                    const std::vector<std::string>& names, const ReadMlp& read,
+                    DoubleMatrix MlpStatistics::*which) {
     std::vector<std::string> tensors;
-    for (const std::string& name : names)
-      tensors.push_back(fmt::format("{}layers.{}.mlp.{}_proj.weight", prefix_, layer, name));
-    add(fmt::format("layer {}", layer), tensors, [=, this]() -> Result<DoubleMatrix> {
-      NMM_ASSIGN(auto statistics, read_statistics(statistics_, layer, inputs_.config));
+    for (const std::string& name : names) tensors.push_back(stem + name + "_proj.weight");
+    add(label, tensors, [=, this]() -> Result<DoubleMatrix> {
+      NMM_ASSIGN(auto statistics, read());
       const int64_t columns = inputs_.checkpoint.tensors().at(tensors.front()).columns();
       DoubleMatrix gram = std::move(statistics.*which);
       // Neurons that a layer of a compressed model does not have come last.
