@@ -12,3 +12,15 @@ step "By the program" "MIXTURE" form --ratio 0.25 --form neurons
 step "By the program" "MIXTURE" form --ratio 0.25 --form experts
 step "Other forms" "MIXTURE" python3 bench/mixture_forms.py "${MIXTURE:-}" \
   --calibration models/demo/calibration.txt --text models/demo/stories.txt models/demo/evaluation.txt --ratio 0.25 0.2
+# Writes the mixture with blocks of TYPE and prints their loss on both texts. MORE are further flags.
+rounded() {  # arguments: TYPE MORE...
+  "$NEURONMM" export "$MIXTURE" --target gguf --type "$1" -o "$folder.gguf" --force "${@:2}"
+  for text in stories evaluation; do
+    "$NEURONMM" perplexity "$folder.gguf" models/demo/$text.txt --reference "$MIXTURE" --context 256 --activations fp32
+  done
+}
+for type in Q4_0 Q4_K; do
+  step "As blocks of a GGUF file" "MIXTURE" rounded $type
+  step "As blocks of a GGUF file" "MIXTURE" rounded $type --calibration models/demo/calibration.txt \
+    --calibration-tokens 8192
+done
