@@ -18,6 +18,7 @@ nlohmann::ordered_json padded_json(const exports::PaddedSummary& summary,
           {"class", summary.class_name},
           {"dtype", summary.dtype},
           {"intermediate_size", summary.intermediate_size},
+          {"expert_neurons", summary.expert_neurons},
           {"zeros", summary.zeros},
           {"parameters_before", summary.parameters_before},
           {"parameters", summary.parameters_after},
@@ -32,10 +33,12 @@ void print_padded(const ReportWriter& report, const exports::PaddedSummary& summ
   report.print("{} in {}: {} parameters, {:.1f} MB -> {:.1f} MB\n", summary.class_name,
                summary.dtype, summary.parameters_after, megabytes(summary.bytes_before),
                megabytes(summary.bytes_after));
+  const bool experts = summary.expert_neurons > 0;
   if (summary.zeros > 0)
     report.print(
-        "all layers have {} neurons; zeros are {:.1f} % of the parameters\n",
-        summary.intermediate_size,
+        "all {} have {} neurons; zeros are {:.1f} % of the parameters\n",
+        experts ? "experts" : "layers",
+        experts ? summary.expert_neurons : summary.intermediate_size,
         100.0 * static_cast<double>(summary.zeros) / static_cast<double>(summary.parameters_after));
   for (const std::string& note : summary.notes) report.print("{}\n", note);
   report.print("written to {}\n", flags.out.string());

@@ -65,11 +65,16 @@ Status visit_padded(const io::Checkpoint& checkpoint, const PaddedMatrix& matrix
   return {};
 }
 
+// The numbers of neurons that all layers and all experts get.
+struct PaddedSizes {
+  int64_t mlp, expert = 0;
+};
+
 // Lists the tensors of the new folder.
 class PaddedSources {
  public:
-  PaddedSources(const SourceModel& model, int64_t neurons, DType dtype)
-      : model_(model), neurons_(neurons), dtype_(dtype) {}
+  PaddedSources(const SourceModel& model, const PaddedSizes& sizes, DType dtype)
+      : model_(model), sizes_(sizes), dtype_(dtype) {}
 
   std::vector<TensorSource> make() {
     const int64_t hidden = model_.config.hidden_size, rows = model_.config.vocab_size;
@@ -83,15 +88,29 @@ class PaddedSources {
  private:
   void add_layer(const model::LayerWeights& layer) {
     const std::string name = fmt::format("model.layers.{}.", layer.layer);
-    const int64_t hidden = model_.config.hidden_size;
-    const ops::MlpWeight& mlp = layer.mlp;
     for (const auto& [part, weight] :
          {std::pair{"q", &layer.q}, {"k", &layer.k}, {"v", &layer.v}, {"o", &layer.o}})
       add(fmt::format("{}self_attn.{}_proj", name, part), *weight, weight->out_features(),
           weight->in_features());
-    add(name + "mlp.gate_proj", mlp.gate, neurons_, hidden, mlp.in);
-    add(name + "mlp.up_proj", mlp.up, neurons_, hidden, mlp.in);
-    add(name + "mlp.down_proj", mlp.down, hidden, neurons_);
+    if (!layer.mixture) return add_mlp(name + "mlp.", layer.mlp, sizes_.mlp);
+    const ops::MixtureWeight& mixture = *layer.mixture;
+    add_router(name + "mlp.router", mixture.router);
+    for (size_t i = 0; i < mixture.experts.size(); ++i)
+      add_mlp(fmt::format("{}mlp.experts.{}.", name, i), mixture.experts[i], sizes_.expert);
+  }
+
+  void add_mlp(const std::string& prefix, const ops::MlpWeight& mlp, int64_t neurons) {
+    const int64_t hidden = model_.config.hidden_size;
+    add(prefix + "gate_proj", mlp.gate, neurons, hidden, mlp.in);
+    add(prefix + "up_proj", mlp.up, neurons, hidden, mlp.in);
+    add(prefix + "down_proj", mlp.down, hidden, neurons);
+  }
+
+  // Routers are never rounded to few bits, and keep their dtype.
+  void add_router(const std::string& module, const ops::LinearWeight& router) {
+    const DType dtype = std::exchange(dtype_, router.w_t.dtype);
+    add(module, router, router.out_features(), router.in_features());
+    dtype_ = dtype;
   }
 
   void add(const std::string& module, const ops::LinearWeight& weight, int64_t rows,
@@ -119,32 +138,47 @@ class PaddedSources {
     sources_.push_back(std::move(source));
   }
 
-  // Adds the norms, which all have one side and are never rounded.
+  // Adds the norms and sinks, which all have one side and are never rounded.
   void add_vectors() {
     constexpr std::string_view kPrefix = "model.";
     for (const auto& [stored, tensor] : model_.checkpoint.tensors()) {
       std::string name = stored;
       if (!name.starts_with(kPrefix)) name.insert(0, kPrefix);
-      const bool norm = tensor.shape.size() == 1 && is_float(tensor.dtype) &&
-                        name.ends_with(".weight") && io::is_of_decoder(name);
-      if (norm && !names_.contains(name)) add_vector(name, tensor, tensor.size());
+      const bool kind = name.ends_with(".weight") || name.ends_with(".sinks");
+      const bool vector = tensor.shape.size() == 1 && is_float(tensor.dtype);
+      if (kind && vector && io::is_of_decoder(name) && !names_.contains(name))
+        add_vector(name, tensor, tensor.size());
     }
   }
 
   const SourceModel& model_;
-  const int64_t neurons_;
-  const DType dtype_;
+  const PaddedSizes sizes_;
+  DType dtype_;
   std::set<std::string> names_;  // of vectors
   std::vector<TensorSource> sources_;
 };
 
-// Returns the number of neurons that all layers get.
-int64_t padded_neurons(const SourceModel& model) {
-  int64_t largest = 1;
-  for (int64_t i = 0; i < model.config.num_hidden_layers; ++i)
-    largest = std::max(largest, model.neurons(i));
+// Returns the largest number of neurons, rounded up to a whole block if `most` are that many.
+int64_t padded_neurons(int64_t largest, int64_t most) {
   const int64_t blocks = (largest + kNeuronBlock - 1) / kNeuronBlock * kNeuronBlock;
-  return std::max(largest, std::min(blocks, model.config.intermediate_size));
+  return std::max(largest, std::min(blocks, most));
+}
+
+PaddedSizes padded_sizes(const SourceModel& model) {
+  const io::ModelConfig& config = model.config;
+  int64_t largest = 1;
+  bool has_mlp = false;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    if (config.is_mixture(i)) continue;
+    largest = std::max(largest, model.neurons(i));
+    has_mlp = true;
+  }
+  PaddedSizes sizes = {.mlp = config.intermediate_size};
+  if (has_mlp) sizes.mlp = padded_neurons(largest, config.intermediate_size);
+  if (config.experts)
+    sizes.expert =
+        padded_neurons(std::max<int64_t>(model.expert_neurons(), 1), config.experts->width);
+  return sizes;
 }
 
 // Returns the dtype of the matrices: that of the norms, which are never rounded to few bits.
@@ -153,29 +187,37 @@ DType padded_dtype(const SourceModel& model) {
   return io::merged_dtype(model.norm);
 }
 
-Status write_padded_config(const SourceModel& model, int64_t neurons, const fs::path& folder) {
+Status write_padded_config(const SourceModel& model, const PaddedSizes& sizes,
+                           const fs::path& folder) {
   const std::string source = (model.checkpoint.folder() / "config.json").string();
   NMM_ASSIGN(std::string text, io::config_text(model.checkpoint));
   NMM_ASSIGN(text, io::with_published_classes(text, source));
   auto document = nlohmann::ordered_json::parse(text);
   for (const char* key : {"neuronmm_compression", "neuronmm_quantization"}) document.erase(key);
-  document["intermediate_size"] = neurons;
+  document["intermediate_size"] = sizes.mlp;
+  if (sizes.expert > 0) document[io::expert_width_key(model.config.architecture)] = sizes.expert;
   text = document.dump(io::kConfigIndent) + "\n";
   NMM_TRY(io::ModelConfig::parse(text, source));
   return io::write_text_file(folder / "config.json", text);
 }
 
-PaddedSummary summary_of(const SourceModel& model, int64_t neurons,
+PaddedSummary summary_of(const SourceModel& model, const PaddedSizes& sizes,
                          const std::vector<TensorSource>& sources, DType dtype) {
   const io::ModelConfig& config = model.config;
   PaddedSummary summary = {.class_name = std::string(io::architecture_name(config.architecture)),
                            .dtype = std::string(dtype_name(dtype)),
-                           .intermediate_size = neurons,
+                           .intermediate_size = sizes.mlp,
+                           .expert_neurons = sizes.expert,
                            .parameters_before = model.checkpoint.parameters(),
                            .bytes_before = model.checkpoint.size_bytes(),
                            .notes = {}};
-  for (int64_t i = 0; i < config.num_hidden_layers; ++i)
-    summary.zeros += 3 * config.hidden_size * (neurons - model.neurons(i));
+  for (const model::LayerWeights& layer : model.layers) {
+    const int64_t neurons = layer.mixture ? 0 : sizes.mlp - layer.mlp.neurons();
+    summary.zeros += 3 * config.hidden_size * neurons;
+    if (!layer.mixture) continue;
+    for (const ops::MlpWeight& expert : layer.mixture->experts)
+      summary.zeros += 3 * config.hidden_size * (sizes.expert - expert.neurons());
+  }
   for (const TensorSource& tensor : sources) {
     summary.bytes_after += io::size_bytes(tensor.spec);
     summary.parameters_after += TensorView{tensor.spec.dtype, tensor.spec.shape, nullptr}.size();
@@ -198,19 +240,17 @@ Result<PaddedSummary> write_padded(const PaddedRequest& request, Progress& progr
   NMM_TRY(FolderWriter::check(request.out, if_exists, request.model));
   NMM_ASSIGN(const auto identity, io::folder_identity(request.model));
   NMM_ASSIGN(const SourceModel model, SourceModel::open(request.model));
-  NMM_TRY(io::refuse_mixtures(model.config, request.model.string(), "--target padded",
-                              "run the folder that it was rounded from, or use --target gguf"));
-  const int64_t neurons = padded_neurons(model);
+  const PaddedSizes sizes = padded_sizes(model);
   const DType dtype = padded_dtype(model);
   const io::Architecture architecture = model.config.architecture;
   const auto sources =
-      compress::fused_sources(PaddedSources(model, neurons, dtype).make(), architecture);
-  PaddedSummary summary = summary_of(model, neurons, sources, dtype);
+      compress::fused_sources(PaddedSources(model, sizes, dtype).make(), architecture);
+  PaddedSummary summary = summary_of(model, sizes, sources, dtype);
   NMM_ASSIGN(auto output, FolderWriter::create(request.out, if_exists, request.model,
                                                FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), summary.bytes_after));
   NMM_TRY(compress::write_tensors(sources, architecture, output.staging(), progress));
-  NMM_TRY(write_padded_config(model, neurons, output.staging()));
+  NMM_TRY(write_padded_config(model, sizes, output.staging()));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
   summary.notes.insert(summary.notes.end(), left_out.begin(), left_out.end());
   NMM_TRY(io::check_unchanged(request.model, identity));

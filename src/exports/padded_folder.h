@@ -1,9 +1,9 @@
 #pragma once
-// Writes a model as a plain dense folder of its published class, for programs that know neither
+// Writes a model as a plain folder of its published class, for programs that know neither
 // layers of different sizes nor factors, pivots or weights of few bits: vLLM, and transformers
-// without custom code. Matrices are multiplied out, and every MLP is filled with neurons of zeros
-// up to the size of the largest one, which changes no output. `neuronmm export --target padded`
-// calls it.
+// without custom code. Matrices are multiplied out, and every MLP or expert is filled with neurons
+// of zeros up to the size of the largest one, which changes no output. `neuronmm export --target
+// padded` calls it.
 
 #include <cstdint>
 #include <filesystem>
@@ -25,6 +25,7 @@ struct PaddedSummary {
   std::string class_name;         // "LlamaForCausalLM"
   std::string dtype;              // of the matrices: "BF16"
   int64_t intermediate_size = 0;  // of all layers in the new folder
+  int64_t expert_neurons = 0;     // of all experts; 0 if there are none
   int64_t zeros = 0;              // parameters of the added neurons
   int64_t parameters_before = 0, parameters_after = 0;
   int64_t bytes_before = 0, bytes_after = 0;

@@ -126,6 +126,10 @@ Result<std::string> with_published_classes(std::string_view original_text,
   return document.dump(kConfigIndent) + "\n";
 }
 
+std::string_view expert_width_key(Architecture architecture) {
+  return architecture == Architecture::kQwen3Moe ? "moe_intermediate_size" : "intermediate_size";
+}
+
 Result<std::string> text_of_one_family(std::string_view original_text, const std::string& source) {
   NMM_ASSIGN(const json file, parse_json_object(original_text, source));
   NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(file, source)));

@@ -40,4 +40,7 @@ Result<std::string> with_transformers_classes(std::string_view original_text,
 Result<std::string> with_published_classes(std::string_view original_text,
                                            const std::string& source);
 
+// Returns the key of config.json that has the number of neurons of an expert.
+std::string_view expert_width_key(Architecture architecture);
+
 }  // namespace neuronmm::io

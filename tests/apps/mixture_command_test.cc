@@ -162,6 +162,23 @@ TEST_F(MixtureCommand, IsRoundedByATextInAGgufFile) {
   EXPECT_LT(by_text, nearest);
 }
 
+// Experts of their own sizes get neurons of zeros, which change no output.
+TEST_F(MixtureCommand, IsPaddedForOtherPrograms) {
+  const std::string small = path("small"), out = path("padded"), json = path("p.json");
+  expect(neuronmm("compress " + path("model") + " -o " + small +
+                  " --block 8 --ratio 0.25 --calibration " + text()),
+         0, {"form neurons"});
+  expect(neuronmm("export " + small + " --target padded -o " + out + " --json " + json), 0,
+         {"Qwen3MoeForCausalLM", "all experts have 48 neurons"});
+  const auto report = nlohmann::json::parse(read(json));
+  EXPECT_EQ(report["expert_neurons"], 48);
+  EXPECT_GT(report["zeros"], 0);
+  expect(neuronmm("inspect " + out), 0, {"5, 2 per token, 48 neurons each in 2 of 3 layers"});
+  const std::string generate = " --prompt Once --max-new-tokens 12 --temperature 0";
+  EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
+            neuronmm("generate " + small + generate, "", "/dev/null").output);
+}
+
 // Starts `neuronmm serve` and ends it.
 class Server {
  public:
@@ -229,8 +246,6 @@ TEST_F(MixtureCommand, IsRefusedByWhatDoesNotTreatIt) {
   expect(neuronmm("fit " + model + out + " --bytes 1M --calibration " + text()), 1,
          {"mixtures of experts", "fit", "quantize --bits"});
   expect(neuronmm("export " + model + out + " --target nxdi"), 1, {"mixtures of experts"});
-  expect(neuronmm("export " + model + out + " --target padded"), 1,
-         {"mixtures of experts", "--target padded", "--target gguf"});
   expect(neuronmm("bench " + model + " --device trn2 --prompt-tokens 8 --new-tokens 2"), 1,
          {"mixtures of experts", "--device cpu"});
   EXPECT_FALSE(fs::exists(path("out")));

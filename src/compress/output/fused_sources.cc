@@ -6,12 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "compress/output/stacked_sources.h"
 #include "io/families/tensor_names.h"
 
 namespace neuronmm::compress {
 
 std::vector<TensorSource> fused_sources(std::vector<TensorSource> sources,
                                         io::Architecture architecture) {
+  sources = stacked_sources(std::move(sources), architecture);
   std::map<std::string, std::vector<TensorSource>> fused;
   std::vector<TensorSource> result;
   for (TensorSource& source : sources) {

@@ -60,6 +60,8 @@ struct ModuleNames {
   std::vector<RenamedModule> renamed = {};
   std::vector<SlicedModule> sliced = {};
   std::vector<StackedExperts> stacked = {};
+  // True if published folders have no other tensors of experts than the stacked ones.
+  bool only_stacked = false;
   // True if RoPE turns the elements 2j and 2j + 1 of a head. The rows of q and k are then stored in
   // this order, and not with the two elements of a pair half a head apart.
   bool neighbouring_pairs = false;

@@ -13,13 +13,16 @@ constexpr double kGptOssTheta = 150000.0;
 
 bool is_local(int64_t layer) { return layer % 2 == 0; }
 
-// The class has this table if the file has none.
-RopeTable default_gpt_oss_rope() {
+// The class has this table if the file has none. "rope_theta" may stand alone.
+Result<RopeTable> default_gpt_oss_rope(const FamilyReader& reader) {
   YarnRopeScaling yarn;
   yarn.factor = 32.0;
   yarn.original_max_position_embeddings = 4096;
   yarn.truncate = false;
-  return {.theta = kGptOssTheta, .scaling = yarn};
+  constexpr double kLargestTheta = 1e30;
+  NMM_ASSIGN(const double theta,
+             reader.fields.number_in("rope_theta", 1.0, kLargestTheta, kGptOssTheta));
+  return RopeTable{.theta = theta, .scaling = yarn};
 }
 
 Status read_gpt_oss(FamilyReader& reader) {
@@ -36,7 +39,8 @@ Status read_gpt_oss(FamilyReader& reader) {
   NMM_ASSIGN(const auto sliding, reader.sliding_layers(is_local));
   reader.set_windows(sliding, window);
   if (reader.rope_object() == nullptr) {
-    config.ropes = {default_gpt_oss_rope()};
+    NMM_ASSIGN(const RopeTable rope, default_gpt_oss_rope(reader));
+    config.ropes = {rope};
     return {};
   }
   return reader.one_rope({.default_theta = kGptOssTheta});
@@ -89,7 +93,8 @@ const Family& gpt_oss() {
                              .parts = {"down_proj.weight", ""},
                              .input_first = true},
                             {.own = "mlp.experts.down_proj_bias",
-                             .parts = {"down_proj.bias", ""}}}},
+                             .parts = {"down_proj.bias", ""}}},
+                .only_stacked = true},
       .gguf = {{.architecture = "gpt-oss",
                 .names = {.renamed = {{"post_attention_norm", "post_attention_layernorm"}}},
                 .keys = {"expert_count", "expert_used_count", "expert_feed_forward_length"},

@@ -277,6 +277,27 @@ std::optional<FusedModule> fused_module(Architecture architecture, std::string_v
   return std::nullopt;
 }
 
+std::optional<StackedModule> stacked_module(Architecture architecture, std::string_view canonical) {
+  const ModuleNames& names = family_of(architecture).names;
+  if (!names.only_stacked) return std::nullopt;
+  const NameParts parts = parts_of(canonical);
+  const auto [pattern, number] = numbered_module(parts.module);
+  if (number.empty()) return std::nullopt;
+  const std::string within = fmt::format("{}{}", pattern, parts.ending);
+  for (const StackedExperts& stacked : names.stacked) {
+    for (size_t i = 0; i < stacked.parts.size(); ++i) {
+      if (within != fmt::format("mlp.experts.#.{}", stacked.parts[i])) continue;
+      return StackedModule{fmt::format("{}{}", parts.layer, stacked.own),
+                           std::stoll(number),
+                           static_cast<int64_t>(i),
+                           stacked.parts[1].empty() ? 1 : 2,
+                           stacked.input_first,
+                           stacked.interleaved};
+    }
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 // Returns whether the next tensors are all the parts of one fused matrix.

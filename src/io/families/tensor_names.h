@@ -62,6 +62,17 @@ struct FusedModule {
 // stored by itself.
 std::optional<FusedModule> fused_module(Architecture architecture, std::string_view canonical);
 
+// A matrix or bias of an expert that is stored inside a tensor of all experts of its layer. The
+// fields that have the same names as those of StackedExperts (family.h) mean the same.
+struct StackedModule {
+  std::string name;  // of the whole tensor
+  int64_t expert = 0, part = 0, parts = 0;
+  bool input_first = false, interleaved = false;
+};
+// Returns the tensor that holds this one in folders of the published class, or nothing if it is
+// stored by itself.
+std::optional<StackedModule> stacked_module(Architecture architecture, std::string_view canonical);
+
 // A tensor of a folder whose weights are plain floats. Its data are those of `parts` canonical
 // tensors, one after the other.
 struct StoredTensor {
