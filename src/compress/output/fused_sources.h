@@ -1,7 +1,7 @@
 #pragma once
-// Joins the matrices that a published class keeps as one, such as q, k and v of Phi-3 or the experts
-// of a layer of Granite. Folders that our own classes load have them split (io/families/tensor_names.h); folders for the published
-// classes need them as the family has them.
+// Joins the matrices that a published class keeps as one, such as q, k and v of Phi-3 or the
+// experts of a layer of Granite. Folders that our own classes load have them split
+// (io/families/tensor_names.h); folders for the published classes need them as the family has them.
 
 #include <vector>
 
