@@ -93,15 +93,18 @@ TEST_F(MixtureCommand, BecomesSmaller) {
   expect(neuronmm("compress " + model + " --dry-run --ratio 0.25"), 0,
          {"allocate            predicted", "69120 of 92160 parameters"});
   expect(neuronmm("compress " + model + " -o " + path("a") + with_text + " --json " + json), 0,
-         {"form mixed", "least use", "output", "KL"});
+         {"form basis", "least use", "output", "KL"});
   const auto report = nlohmann::json::parse(read(json));
-  EXPECT_EQ(report["form"], "mixed");
+  EXPECT_EQ(report["form"], "basis");
   EXPECT_EQ(report["allocate"], "predicted");
   ASSERT_EQ(report["experts"].size(), 3u);
   EXPECT_EQ(report["experts"][0].size(), 5u);
   EXPECT_TRUE(report["experts"][1].empty()) << "the layer is dense";
   EXPECT_EQ(report["bases"].size(), 3u);
-  expect(neuronmm("inspect " + path("a")), 0, {"at most 48 neurons each", "96 neurons"});
+  expect(neuronmm("inspect " + path("a")), 0, {"48 neurons each", "96 neurons", "shared bases"});
+  expect(neuronmm("compress " + model + " -o " + path("d") + with_text + " --form neurons"), 0,
+         {"form neurons"});
+  expect(neuronmm("inspect " + path("d")), 0, {"at most 48 neurons each", "96 neurons"});
   expect(neuronmm("generate " + path("a") + " --prompt Once --max-new-tokens 4"), 0, {});
   expect(neuronmm("compress " + model + " -o " + path("b") + with_text + " --allocate uniform"), 0,
          {"form neurons"});

@@ -359,14 +359,18 @@ TEST_F(MixturesOnBases, ComputeWhatTheProductsOfTheirTensorsCompute) {
 }
 
 TEST_F(MixturesOnBases, MayHaveFewerNeuronsToo) {
-  const auto summary = run_well(on_bases("out", Form::kAuto, Allocate::kMeasured, 0.4));
-  EXPECT_EQ(summary.plan.form, Form::kMixed);
+  const auto summary = run_well(on_bases("out", Form::kMixed, Allocate::kMeasured, 0.4));
   const io::ModelConfig made = config_of("out");
   EXPECT_EQ(made.experts->bases, summary.experts->basis_ranks());
   EXPECT_EQ(made.experts->widths, summary.experts->widths());
   EXPECT_EQ(summary.plan.parameters_after, summary.parameters_after);
   EXPECT_LE(summary.parameters_after,
             summary.parameters_before - 3 * kHidden * kInner * 4 * kLayers * 4 / 10);
+}
+
+TEST_F(MixturesOnBases, AreTheFormOfAutoUnlessSizesAreUniform) {
+  EXPECT_EQ(run_well(on_bases("a", Form::kAuto, Allocate::kMeasured)).plan.form, Form::kBasis);
+  EXPECT_EQ(run_well(on_bases("b", Form::kAuto, Allocate::kUniform)).plan.form, Form::kNeurons);
 }
 
 TEST_F(MixturesOnBases, AllTokensMayWantOneExpert) {
