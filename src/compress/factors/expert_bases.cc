@@ -13,9 +13,9 @@ constexpr const char* kOutputBasis = "output_basis_proj.weight";
 
 // The ridge of the fit to the inputs of the text, as a share of the mean of a diagonal. Assumed: as
 // for neurons, it only keeps a Gram matrix of few tokens invertible.
-constexpr double kFitRidge = 1e-6;
+constexpr double kExpandRidge = 1e-6;
 
-DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
+DoubleMatrix product(const DoubleMatrix& a, const DoubleMatrix& b) {
   return multiply(a, Transpose::kNo, b, Transpose::kNo);
 }
 
@@ -34,11 +34,11 @@ Result<DoubleMatrix> left_inverse(const DoubleMatrix& b) {
 // a_t are almost orthonormal. In directions that the text does not visit, e is the left inverse.
 Result<DoubleMatrix> expanding(const DoubleMatrix& a_t, const DoubleMatrix& in) {
   NMM_ASSIGN(const DoubleMatrix plain_t, left_inverse(transposed(a_t)));  // [r, H]
-  const DoubleMatrix both = times(a_t, in);                               // [r, H], mean of z·xᵀ
+  const DoubleMatrix both = product(a_t, in);                             // [r, H], mean of z·xᵀ
   DoubleMatrix own = multiply(both, Transpose::kNo, a_t, Transpose::kYes);
-  const DoubleMatrix left = difference(both, times(own, plain_t));
+  const DoubleMatrix left = difference(both, product(own, plain_t));
   const double mean = mean_of_diagonal(own);
-  add_to_diagonal(mean > 0.0 ? kFitRidge * mean : 1.0, own);
+  add_to_diagonal(mean > 0.0 ? kExpandRidge * mean : 1.0, own);
   NMM_ASSIGN(DoubleMatrix expand_t, solve_positive(std::move(own), left));
   add(plain_t, expand_t);
   return transposed(expand_t);
@@ -53,7 +53,7 @@ void SharedEnergies::add(const KeptNeurons& expert, double scale, double squares
   const DenseMlp& mlp = expert.mlp;
   compress::add(weighted_square({{&mlp.gate_t, expert.gate_metric}, {&mlp.up_t, expert.up_metric}}),
                 read_);
-  DoubleMatrix scaled = times(mlp.down_t, expert.gram);
+  DoubleMatrix scaled = product(mlp.down_t, expert.gram);
   for (int64_t j = 0; j < scaled.columns(); ++j) scaled.scale_column(j, scale);
   compress::add(product_with_transposed(scaled, mlp.down_t), written_);
   if (mlp.down_bias.size() == 0) return;
@@ -104,9 +104,9 @@ void BasisFit::apply(NarrowMlp& expert) const {
       if (gather_t_.size() == 0) continue;
       tensor.values = tensor.is_bias()
                           ? multiply(tensor.values, Transpose::kNo, gather_t_, Transpose::kYes)
-                          : times(gather_t_, tensor.values);
+                          : product(gather_t_, tensor.values);
     } else if (!tensor.is_bias() && expand_.size() > 0) {
-      tensor.values = times(tensor.values, expand_);
+      tensor.values = product(tensor.values, expand_);
     }
   }
 }

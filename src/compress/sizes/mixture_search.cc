@@ -9,7 +9,7 @@ namespace neuronmm::compress {
 namespace {
 
 // The number of halvings of the price interval, which is enough to tell any two fp64 losses apart.
-constexpr int kHalvings = 100;
+constexpr int kPriceHalvings = 100;
 // The most rounds in which the bases and the experts of a layer choose in turn. Assumed: choices
 // settle after two or three.
 constexpr int kRounds = 8;
@@ -22,7 +22,7 @@ std::vector<int64_t> sizes_of(int64_t whole, int64_t block, int64_t last) {
   return sizes;
 }
 
-double loss_at(const std::vector<double>& losses, int64_t rank) {
+double loss_of_rank(const std::vector<double>& losses, int64_t rank) {
   return rank == 0 ? 0.0 : losses[static_cast<size_t>(rank)];
 }
 
@@ -59,7 +59,7 @@ class MixtureSearch {
     }
     // Prices span many orders of magnitude, so the interval is halved by ratio.
     double low = 1e-30, high = 1e60;
-    for (int i = 0; i < kHalvings; ++i) {
+    for (int i = 0; i < kPriceHalvings; ++i) {
       const double middle = std::sqrt(low * high);
       Found found = at_price(middle);
       if (found.parameters <= budget) {
@@ -102,7 +102,7 @@ class MixtureSearch {
     MixtureShape tried = shape;
     const auto cost = [&](int64_t rank) {
       tried.bases.*which = rank;
-      return loss_at(losses, rank) + price * static_cast<double>(sizes_.parameters(tried));
+      return loss_of_rank(losses, rank) + price * static_cast<double>(sizes_.parameters(tried));
     };
     shape.bases.*which = *std::ranges::min_element(ranks_, {}, cost);
   }
@@ -202,7 +202,8 @@ int64_t MixtureSizes::parameters(const MixtureShape& shape) const {
 }
 
 double basis_loss(const MixtureLosses& losses, const io::ExpertBases& bases) {
-  return loss_at(losses.bases.input, bases.input) + loss_at(losses.bases.output, bases.output);
+  return loss_of_rank(losses.bases.input, bases.input) +
+         loss_of_rank(losses.bases.output, bases.output);
 }
 
 MixtureShape smallest_mixture(Form form, const MixtureSizes& sizes, int64_t block) {

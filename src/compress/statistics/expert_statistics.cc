@@ -44,7 +44,7 @@ bool has_own_inputs(const io::ModelConfig& config, Gathered what) {
 bool has_bases(const io::ModelConfig& config) { return !config.experts->bases.empty(); }
 
 // The means of a layer, in their order. The last two are only in models whose experts share bases.
-enum LayerMean { kLayerIn, kResidual, kBasisIn, kBasisOut };
+enum LayerMean { kLayerIn, kLayerResidual, kBasisIn, kBasisOut };
 std::vector<Mean> layer_means(const io::ModelConfig& config) {
   const Shape square = {config.hidden_size, config.hidden_size};
   std::vector<Mean> means = {{"in", square, true}, {"residual", {1, 1}}};
@@ -276,7 +276,7 @@ Result<MlpStatistics> read_expert_statistics(const fs::path& work, int64_t layer
   const fs::path path = statistics_path(work, layer);
   const std::vector<Mean> of_layer = layer_means(config);
   std::vector<Mean> wanted = expert_means(config, expert);
-  wanted.back() = of_layer[kResidual];
+  wanted.back() = of_layer[kLayerResidual];
   wanted.push_back(input_mean(config, expert));
   const auto file = io::SafetensorsFile::open(path);
   if (file.ok() && !file->tensors().contains(wanted.back().name)) {
