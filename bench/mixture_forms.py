@@ -18,6 +18,8 @@ tokens, each weighted by the square of its routing weight. The forms:
                    arXiv 2310.01334), and tokens that chose one of them go to the merged expert
     shared basis   the inputs of gate and up of all experts of a layer go through one basis, and the outputs of
                    down come from another (principal components, weighted by what the experts make of them)
+    shared basis by loss   the same, but each layer has ranks of its own; losses of outputs count a quarter
+    shared basis by whole loss   the same, but losses of outputs count as they are predicted
     factors        gate, up and down of every expert as U V, whitened by its own statistics
 """
 
@@ -256,12 +258,11 @@ def merged(layers, stats, ratio):
     return out
 
 
-def shared_basis(layers, stats, ratio):
-    """Inputs and outputs in bases of rank r: E experts of 3 I r parameters and two bases of H r."""
-    out = []
-    for layer, s in zip(layers, stats):
-        count, (width, hidden) = len(layer.experts), layer.experts[0].gate.shape
-        rank = int((1 - ratio) * 3 * count * width * hidden / (3 * count * width + 2 * hidden))
+class Bases:
+    """The bases of one layer and half the energy that each rank of them loses."""
+
+    def __init__(self, layer, s):
+        hidden = layer.experts[0].gate.shape[1]
         weighted, produced = torch.zeros(hidden, hidden).double(), torch.zeros(hidden, hidden).double()
         for e, expert in enumerate(layer.experts):
             x = s.x[s.tokens[e]]
@@ -273,19 +274,59 @@ def shared_basis(layers, stats, ratio):
             share = s.use(e) / len(s.x)
             weighted += share * ((expert.gate.T * of_gate) @ expert.gate + (expert.up.T * of_up) @ expert.up).double()
             y = expert(x) * s.weights[e][:, None]
-            produced += (y.T @ y).double()
+            produced += (y.T @ y).double() / len(s.x)
         gram = ridge((s.x.T @ s.x).double() / len(s.x))
-        root = torch.linalg.cholesky(gram)
-        vectors = torch.linalg.eigh(root.T @ weighted @ root)[1][:, -rank:]
-        # x is replaced by P x with P = root V V' root^-1, which is the least loss for inputs of this Gram matrix.
-        project_in = (root @ vectors @ vectors.T @ torch.linalg.inv(root)).float()
-        basis = torch.linalg.eigh(produced)[1][:, -rank:].float()
-        project_out = basis @ basis.T
+        self.root = torch.linalg.cholesky(gram)
+        of_inputs = torch.linalg.eigh(self.root.T @ weighted @ self.root)
+        of_outputs = torch.linalg.eigh(produced)
+        self.vectors, self.basis = of_inputs[1], of_outputs[1].float()
+        # Entry r is what the hidden - r smallest eigenvalues add up to.
+        self.losses = [torch.cat([torch.zeros(1).double(), values.clamp(min=0).cumsum(0)]).flip(0) * 0.5 * s.scale
+                       for values in (of_inputs[0], of_outputs[0])]
+
+    def apply(self, layer, r_in, r_out):
+        count, (width, hidden) = len(layer.experts), layer.experts[0].gate.shape
+        project_in = project_out = torch.eye(hidden)
+        if r_in < hidden:
+            # x is replaced by P x with P = root V V' root^-1, the least loss for inputs of this Gram matrix.
+            v = self.vectors[:, -r_in:]
+            project_in = (self.root @ v @ v.T @ torch.linalg.inv(self.root)).float()
+        if r_out < hidden:
+            project_out = self.basis[:, -r_out:] @ self.basis[:, -r_out:].T
         experts = [Expert(e.gate @ project_in, e.up @ project_in, project_out @ e.down) for e in layer.experts]
-        made = Layer(layer.router, experts, layer.active)
-        made.extra = 3 * count * width * (rank - hidden) + 2 * hidden * rank
-        out.append(made)
+        return Layer(layer.router, experts, layer.active,
+                     extra=self.parameters(r_in, r_out, count * width, hidden) - 3 * count * width * hidden)
+
+    @staticmethod
+    def parameters(r_in, r_out, neurons, hidden):
+        return neurons * (2 * r_in + r_out) + hidden * sum(r for r in (r_in, r_out) if r < hidden)
+
+
+def shared_basis(layers, stats, ratio):
+    """Inputs and outputs in bases of one rank: E experts of 3 I r parameters and two bases of H r."""
+    out = []
+    for layer, s in zip(layers, stats):
+        count, (width, hidden) = len(layer.experts), layer.experts[0].gate.shape
+        rank = int((1 - ratio) * 3 * count * width * hidden / (3 * count * width + 2 * hidden))
+        out.append(Bases(layer, s).apply(layer, rank, rank))
     return out
+
+
+def shared_basis_by_loss(layers, stats, ratio, output_share):
+    """Each layer has the ranks that pay, in blocks. Losses of outputs count `output_share`."""
+    count, (width, hidden) = len(layers[0].experts), layers[0].experts[0].gate.shape
+    bases = [Bases(layer, s) for layer, s in zip(layers, stats)]
+    ranks = [*range(BLOCK, hidden, BLOCK), hidden]
+    tables = [[(b.losses[0][i].item() + output_share * b.losses[1][o].item(),
+                Bases.parameters(i, o, count * width, hidden), i, o) for i in ranks for o in ranks] for b in bases]
+    budget = (1 - ratio) * 3 * count * width * hidden * len(layers)
+    low, high = 1e-15, 1.0
+    for _ in range(60):  # bisection of the price of a parameter
+        price = math.sqrt(low * high)
+        chosen = [min(table, key=lambda row: row[0] + price * row[1]) for table in tables]
+        low, high = (price, high) if sum(row[1] for row in chosen) > budget else (low, price)
+    chosen = [min(table, key=lambda row: row[0] + high * row[1]) for table in tables]
+    return [b.apply(layer, row[2], row[3]) for b, layer, row in zip(bases, layers, chosen)]
 
 
 def factors(layers, stats, ratio):
@@ -351,7 +392,10 @@ def main():
             "neurons plain": lambda *a: neurons(*a, compensate=False),
             "neurons of the layer's statistics": lambda *a: neurons(*a, own=False),
             "neurons by loss": lambda *a: neurons(*a, by_loss=True),
-            "shared basis": shared_basis, "factors": factors,
+            "shared basis": shared_basis,
+            "shared basis by loss": lambda *a: shared_basis_by_loss(*a, 0.25),
+            "shared basis by whole loss": lambda *a: shared_basis_by_loss(*a, 1.0),
+            "factors": factors,
         }
         for ratio in args.ratio:
             for name, form in forms.items():

@@ -30,8 +30,10 @@ void add_quality_flags(CLI::App* command, CompressFlags& flags) {
       ->group(kQuality);
   add_bits_flags(command, flags.bits, "Also round all linear weights to 8, 6 or 4 bits");
   command
-      ->add_option("--form", flags.form, "Use auto, mixed, pivoted, narrow, neurons, uv or experts")
-      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "experts", "auto"}))
+      ->add_option("--form", flags.form,
+                   "Use auto, mixed, pivoted, narrow, neurons, uv; basis or experts")
+      ->check(CLI::IsMember(
+          {"uv", "pivoted", "narrow", "neurons", "mixed", "experts", "basis", "auto"}))
       ->type_name("FORM")
       ->default_str("auto")
       ->group(kQuality);

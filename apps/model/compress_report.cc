@@ -58,6 +58,18 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
                loss);
 }
 
+// Prints the ranks of the bases of each layer, if experts share any.
+void print_bases(const ReportWriter& writer, const compress::ExpertSizes& sizes) {
+  if (sizes.bases.empty()) return;
+  writer.print("{:>5} {:>8} {:>8} {:>11}\n", "layer", "input", "output", "predicted");
+  for (size_t i = 0; i < sizes.bases.size(); ++i) {
+    if (sizes.layers[i].empty()) continue;
+    const compress::BasisReport& bases = sizes.bases[i];
+    writer.print("{:>5} {:>8} {:>8} {:>11.3e}\n", i, size_text(bases.ranks.input),
+                 size_text(bases.ranks.output), bases.predicted_loss);
+  }
+}
+
 // Prints the experts of each layer: how often the text chose the least and the most used one, and
 // how many neurons the smallest and the largest one keep.
 void print_experts(const ReportWriter& writer, const compress::ExpertSizes& sizes) {
@@ -81,6 +93,7 @@ void print_experts(const ReportWriter& writer, const compress::ExpertSizes& size
     writer.print("{:>5} {:>8} {:>8.2f}% {:>8.2f}% {:>9} {:>9} {:>11.3e}\n", i, kept,
                  100.0 * use(seldom), 100.0 * use(often), least, most, loss);
   }
+  print_bases(writer, sizes);
   const std::string completed = compress::completed_experts(sizes.uses());
   if (!completed.empty()) writer.print("judged by their layer, too: {}\n", completed);
 }
@@ -200,6 +213,16 @@ Json experts_json(const compress::ExpertSizes& sizes) {
   return layers;
 }
 
+Json bases_json(const compress::ExpertSizes& sizes) {
+  Json layers = Json::array();
+  for (const compress::BasisReport& bases : sizes.bases) {
+    layers.push_back({{"input", number_or_null(bases.ranks.input)},
+                      {"output", number_or_null(bases.ranks.output)},
+                      {"predicted_loss", bases.predicted_loss}});
+  }
+  return layers;
+}
+
 }  // namespace
 
 void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
@@ -292,9 +315,11 @@ Json summary_json(const compress::CompressRequest& request,
   if (summary.sizes) json["size_choice"] = sizes_json(*summary.sizes);
   if (summary.experts) {
     json["method"] = compress::method_name(compress::Method::kWhitened);
-    json["allocate"] = compress::allocate_name(
-        summary.experts->uniform ? compress::Allocate::kUniform : compress::Allocate::kPredicted);
+    json["allocate"] =
+        compress::allocate_name(summary.experts->by_formula ? compress::Allocate::kUniform
+                                                            : compress::Allocate::kPredicted);
     json["experts"] = experts_json(*summary.experts);
+    if (!summary.experts->bases.empty()) json["bases"] = bases_json(*summary.experts);
     return json;
   }
   if (!summary.layers.empty()) {

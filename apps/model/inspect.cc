@@ -110,6 +110,13 @@ void print_experts(const ReportWriter& writer, const io::ModelConfig& config) {
                experts.active, experts.widths.empty() ? "" : "at most ", experts.width,
                experts.divided ? "" : ", weights not divided by their sum",
                layers_text(layers, config));
+  if (experts.bases.empty()) return;
+  int64_t input = 0, output = 0;
+  for (const auto& [in, out] : experts.bases) {
+    input += in > 0 ? 1 : 0;
+    output += out > 0 ? 1 : 0;
+  }
+  writer.print("  {:<24}of inputs in {} layers, of outputs in {}\n", "shared bases", input, output);
 }
 
 void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
@@ -196,6 +203,7 @@ void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& laye
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
       print_row(writer, range, kMatrixNames[i], layer.matrices[i]);
     }
+    if (layer.output.rank > 0) print_row(writer, range, "output", layer.output);
     const MatrixRow total = layer.total();
     writer.print("{:<9}{:<8}{:>24}{:>10.4f}{:>12.3f}\n", range, "MLP",
                  layer.experts == 0 ? fmt::format("{} neurons", layer.neurons)

@@ -26,6 +26,7 @@ LayerRows layer_rows(const ops::MlpWeight& mlp, int64_t dense) {
   LayerRows rows{
       {matrix_row(mlp.gate, dense), matrix_row(mlp.up, dense), matrix_row(mlp.down, dense)},
       {},
+      {},
       mlp.neurons()};
   const ops::WeightView& map = mlp.in.map_t;
   if (!mlp.in.empty()) {
@@ -38,6 +39,13 @@ LayerRows layer_rows(const ops::MlpWeight& mlp, int64_t dense) {
 // Adds up the parameters and bytes of all experts. The sizes are those of the largest one.
 LayerRows layer_rows(const ops::MixtureWeight& mixture, int64_t dense_of_expert) {
   LayerRows rows;
+  const auto basis_row = [&](const LinearWeight& basis, int64_t rank) {
+    MatrixRow row = matrix_row(basis, dense_of_expert);
+    row.rank = rank;
+    return row;
+  };
+  if (!mixture.input.w_t.empty()) rows.input = basis_row(mixture.input, mixture.expert_in());
+  if (!mixture.output.w_t.empty()) rows.output = basis_row(mixture.output, mixture.expert_out());
   for (const ops::MlpWeight& expert : mixture.experts) {
     const LayerRows of_expert = layer_rows(expert, dense_of_expert);
     if (rows.experts++ == 0) {
@@ -80,6 +88,7 @@ Json layers_json(const std::vector<LayerRows>& layers) {
         {"neurons", layer.neurons}, {"kept_share", kept_share(total)}, {"bytes", total.bytes}};
     if (layer.experts > 0) row["experts"] = layer.experts;
     if (layer.input.rank > 0) row["input"] = row_json(layer.input);
+    if (layer.output.rank > 0) row["output"] = row_json(layer.output);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
       row[kMatrixNames[i]] = row_json(layer.matrices[i]);
     }

@@ -19,7 +19,8 @@ namespace neuronmm::apps {
 struct MatrixRow {
   int64_t in = 0, rank = 0, out = 0;  // K, r and N
   int64_t parameters = 0, bytes = 0;
-  // The parameters of the matrix without compression, or of gate for pivots that gate and up share.
+  // The parameters of the matrix without compression, or of gate for pivots that gate and up share
+  // and for bases.
   int64_t dense = 0;
 
   bool operator==(const MatrixRow&) const = default;
@@ -29,14 +30,17 @@ inline constexpr std::array kMatrixNames = {"gate", "up", "down"};
 // The matrices of one layer's MLP.
 struct LayerRows {
   std::array<MatrixRow, 3> matrices;  // gate, up, down
-  MatrixRow input;                    // the map of pivots that gate and up share; rank 0 if none
-  int64_t neurons = 0;                // the width between gate and down, of one expert
-  int64_t experts = 0;                // 0: the layer is no mixture of experts
+  // The map of pivots that gate and up share, or the basis that the inputs of all experts share,
+  // and the basis of their outputs. Rank 0: there is none.
+  MatrixRow input, output;
+  int64_t neurons = 0;  // the width between gate and down, of one expert
+  int64_t experts = 0;  // 0: the layer is no mixture of experts
 
   bool operator==(const LayerRows&) const = default;
   // Returns the sums of parameters and bytes.
   MatrixRow total() const {
-    MatrixRow sum = {.parameters = input.parameters, .bytes = input.bytes};
+    MatrixRow sum = {.parameters = input.parameters + output.parameters,
+                     .bytes = input.bytes + output.bytes};
     for (const MatrixRow& matrix : matrices) {
       sum.dense += matrix.dense;
       sum.parameters += matrix.parameters;

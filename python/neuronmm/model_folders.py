@@ -14,7 +14,7 @@ from .arguments import number, one_of, thread_count, whole_number
 from .removed import refuses_removed
 
 _Path = str | os.PathLike[str]
-Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "experts", "auto"]
+Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "experts", "basis", "auto"]
 Method = Literal["two-sided", "whitened", "svd"]
 Allocate = Literal["uniform", "predicted", "measured"]
 Rounding = Literal["nearest", "gptq"]

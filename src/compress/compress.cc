@@ -135,8 +135,9 @@ ShapeRequest shape_request(const CompressRequest& request, StatisticsFiles files
 Result<Plan> checked_plan(const CompressRequest& request, const io::ModelConfig& config) {
   NMM_TRY(check_uncompressed(config, request.model.string()));
   if (config.experts) return Plan();  // made after the sizes are chosen
-  if (request.form == Form::kExperts) {
-    return fail("{}: form experts is for mixtures of experts, found none", request.model.string());
+  if (request.form == Form::kExperts || request.form == Form::kBasis) {
+    return fail("{}: form {} is for mixtures of experts, found none", request.model.string(),
+                form_name(request.form));
   }
   if (narrows_mlps(request)) {
     const Status sizes = check_sizes(config, shape_request(request, {}));

@@ -7,6 +7,7 @@
 #include "compress/factors/narrow_experts.h"
 #include "compress/output/model_writer.h"
 #include "compress/settings.h"
+#include "compress/sizes/mixture_search.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
 #include "io/quantization.h"
@@ -18,9 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// Returns whether other programs can load the result: all experts have as many neurons, in floats.
+// Returns whether other programs can load the result: all experts have as many neurons, in floats,
+// and share no bases.
 bool is_plain(const CompressedModel& model, const ExpertSizes& sizes) {
-  return sizes.uniform && !model.request.weights;
+  return sizes.uniform && sizes.bases.empty() && !model.request.weights;
 }
 
 io::CompressionRecord record_of(const CompressedModel& model, const ExpertSizes& sizes) {
@@ -33,6 +35,7 @@ io::CompressionRecord record_of(const CompressedModel& model, const ExpertSizes&
       .allocate = std::string(allocate_name(request.allocate)),
       .form = std::string(form_name(request.form))};
   if (!sizes.uniform) record.experts = sizes.widths();
+  record.bases = sizes.basis_ranks();
   if (model.calibration != nullptr) record.calibration = model.calibration->sources;
   constexpr auto kReplace = ordered_json::error_handler_t::replace;
   record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
@@ -63,7 +66,29 @@ Result<std::string> config_text(const CompressedModel& model, const ExpertSizes&
                                      (model.request.model / "config.json").string());
 }
 
-// Returns "6 of 8 experts", "352 of 448 neurons" or "128 to 448 of 448 neurons".
+// Returns "352" or "128 to 448".
+std::string range_text(int64_t least, int64_t most) {
+  return least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
+}
+
+// Returns "inputs of rank 192 to 256 and outputs of rank 160 of 288".
+std::string bases_text(const io::ModelConfig& config, const ExpertSizes& sizes) {
+  io::ExpertBases least = {config.hidden_size, config.hidden_size}, most;
+  for (size_t i = 0; i < sizes.bases.size(); ++i) {
+    if (sizes.layers[i].empty()) continue;
+    for (const auto side : {&io::ExpertBases::input, &io::ExpertBases::output}) {
+      const int64_t rank = sizes.bases[i].ranks.*side;
+      least.*side = std::min(least.*side, rank > 0 ? rank : config.hidden_size);
+      most.*side = std::max(most.*side, rank > 0 ? rank : config.hidden_size);
+    }
+  }
+  return fmt::format("inputs of rank {} and outputs of rank {} of {}",
+                     range_text(least.input, most.input), range_text(least.output, most.output),
+                     config.hidden_size);
+}
+
+// Returns "6 of 8 experts", "352 of 448 neurons" or "128 to 448 of 448 neurons", or what
+// bases_text() does, or both.
 std::string sizes_text(const io::ModelConfig& config, const ExpertSizes& sizes) {
   const io::ModelConfig after = config_of_experts(config, sizes);
   if (sizes.form == Form::kExperts) {
@@ -77,20 +102,55 @@ std::string sizes_text(const io::ModelConfig& config, const ExpertSizes& sizes) 
       most = std::max(most, expert.neurons);
     }
   }
-  const std::string left =
-      least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
-  return fmt::format("{} of {} neurons in each expert", left, config.experts->width);
+  if (sizes.form == Form::kBasis) return bases_text(config, sizes);
+  const std::string bases =
+      sizes.bases.empty() ? "" : fmt::format(", {}", bases_text(config, sizes));
+  return fmt::format("{} of {} neurons in each expert{}", range_text(least, most),
+                     config.experts->width, bases);
+}
+
+std::string_view form_sentence(Form form) {
+  switch (form) {
+    case Form::kExperts:
+      return "experts: the least used experts are dropped";
+    case Form::kBasis:
+      return "basis: the experts of a layer read and write through shared bases";
+    case Form::kMixed:
+      return "mixed: experts have fewer neurons, and those of a layer share bases";
+    default:
+      return "neurons: each expert has fewer neurons";
+  }
+}
+
+std::string_view form_title(Form form) {
+  switch (form) {
+    case Form::kExperts:
+      return ", fewer experts";
+    case Form::kBasis:
+      return ", experts with shared bases";
+    case Form::kMixed:
+      return ", experts of fewer neurons with shared bases";
+    default:
+      return ", experts of fewer neurons";
+  }
+}
+
+// Returns the form that loses least (measured, docs/measurements/mixture_forms.md). Uniform sizes
+// are asked for so that other programs can load the result, which they cannot with bases.
+Form form_of_auto(Allocate allocate) {
+  return allocate == Allocate::kUniform ? Form::kNeurons : Form::kBasis;
 }
 
 }  // namespace
 
 Result<CompressRequest> mixture_request(CompressRequest request, const io::ModelConfig& config) {
   const std::string model = request.model.string();
-  if (request.form == Form::kAuto) request.form = Form::kNeurons;
-  if (request.form != Form::kNeurons && request.form != Form::kExperts) {
+  if (request.form == Form::kAuto) request.form = form_of_auto(request.allocate);
+  if (request.form != Form::kExperts && !has_bases(request.form) &&
+      !has_fewer_neurons(request.form)) {
     return fail(
-        "{}: its layers are mixtures of experts, which have the forms neurons and experts; found "
-        "form {}",
+        "{}: its layers are mixtures of experts, which have the forms mixed, basis, neurons and "
+        "experts; found form {}",
         model, form_name(request.form));
   }
   if (request.pad) {
@@ -125,6 +185,8 @@ Result<ExpertSizes> make_experts(const CompressionInputs& inputs, const Compress
                          {.statistics = statistics,
                           .widths = sizes.widths(),
                           .orders = sizes.orders,
+                          .bases = sizes.basis_ranks(),
+                          .uses = sizes.uses(),
                           .weights = request.weights},
                          work));
   return sizes;
@@ -137,7 +199,8 @@ Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes&
   NMM_ASSIGN(std::string config, config_text(model, sizes));
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original));
   const auto quantization = quantization_of(request.weights, written);
-  NewExperts experts{.kept = {}, .narrowed = sizes.form == Form::kNeurons};
+  NewExperts experts{
+      .kept = {}, .narrowed = sizes.form != Form::kExperts, .bases = sizes.basis_ranks()};
   for (int64_t layer = 0; layer < model.config.num_hidden_layers; ++layer) {
     experts.kept.push_back(sizes.kept(layer));
   }
@@ -159,15 +222,12 @@ Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes&
 Status write_mixture_card(const CompressedModel& model, const ExpertSizes& sizes,
                           const std::optional<MeasuredLoss>& loss, const io::FolderWriter& output) {
   const CompressRequest& request = model.request;
-  const bool experts = sizes.form == Form::kExperts;
-  ModelCard card = model_card(output.out(), request.model,
-                              experts ? ", fewer experts" : ", experts of fewer neurons");
+  ModelCard card = model_card(output.out(), request.model, std::string(form_title(sizes.form)));
   card.plain = is_plain(model, sizes);
   card.tags = {"pruned"};
   if (request.weights) card.tags.push_back(bits_tag(request.weights->linear));
   card.facts = {
-      {"form", experts ? "experts: the least used experts are dropped"
-                       : "neurons: each expert has fewer neurons"},
+      {"form", std::string(form_sentence(sizes.form))},
       {"ratio asked to be removed from the experts", fmt::format("{:.4g}", request.rule.ratio)},
       {"sizes", fmt::format("{} (allocation: {})", sizes_text(model.config, sizes),
                             allocate_name(request.allocate))},

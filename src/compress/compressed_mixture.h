@@ -15,10 +15,10 @@
 
 namespace neuronmm::compress {
 
-// Returns the request with the settings that a mixture has: form auto is neurons, method two-sided
-// is whitened because no metric of mixtures can be made, and sizes are predicted where they would
-// be measured. Fails if the request has a form, method or setting that mixtures do not have, or
-// sizes that this model cannot have.
+// Returns the request with the settings that a mixture has: form auto is basis, or neurons if sizes
+// are uniform, method two-sided is whitened because no metric of mixtures can be made, and sizes
+// are predicted where they would be measured. Fails if the request has a form, method or setting
+// that mixtures do not have, or sizes that this model cannot have.
 Result<CompressRequest> mixture_request(CompressRequest request, const io::ModelConfig& config);
 
 // Chooses the sizes and narrows the experts if the form says so. `statistics` is the folder of the

@@ -135,12 +135,14 @@ class CpuMixture : public ops::Mlp {
         scratch_(std::move(scratch)),
         cache_(std::move(experts)),
         router_(backend, weight),
+        bases_(backend, weight),
         first_expert_(weight.first_expert),
         in_features_(weight.in_features()) {
     NMM_CHECK(first_expert_ >= 0 &&
               first_expert_ + std::ssize(weight.experts) <= router_.experts());
     for (const ops::MlpWeight& expert : weight.experts) {
-      NMM_CHECK(expert.in_features() == in_features_ && expert.down.out_features() == in_features_);
+      NMM_CHECK(expert.in_features() == weight.expert_in() &&
+                expert.down.out_features() == weight.expert_out());
       experts_.push_back(cache_->add(expert));
     }
     const ops::MlpWeight first = weight.experts.empty() ? ops::MlpWeight() : weight.experts[0];
@@ -166,14 +168,16 @@ class CpuMixture : public ops::Mlp {
     std::vector<Chosen> chosen = chosen_experts(groups);
     std::vector<int64_t> numbers;
     for (const Chosen& one : chosen) numbers.push_back(one.number);
-    size_t first = 0;
-    do {
-      const size_t count = cache_->load(std::span(numbers).subspan(first), x.rows > kFewTokens);
-      const auto loaded = std::span(chosen).subspan(first, count);
-      for (Chosen& one : loaded) one.expert = &(*cache_)[one.number];
-      add_outputs(loaded, x, y, first > 0);
-      first += count;
-    } while (first < chosen.size());
+    bases_.apply(x, y, [&](ConstMatrixView z, MutableMatrixView sum) {
+      size_t first = 0;
+      do {
+        const size_t count = cache_->load(std::span(numbers).subspan(first), z.rows > kFewTokens);
+        const auto loaded = std::span(chosen).subspan(first, count);
+        for (Chosen& one : loaded) one.expert = &(*cache_)[one.number];
+        add_outputs(loaded, z, sum, first > 0);
+        first += count;
+      } while (first < chosen.size());
+    });
   }
 
   // Sets y to the weighted outputs of these experts, or adds them.
@@ -248,6 +252,7 @@ class CpuMixture : public ops::Mlp {
   std::shared_ptr<LayerScratch> scratch_;
   std::shared_ptr<ExpertCache> cache_;
   const ops::Router router_;
+  const ops::SharedBases bases_;
   const int64_t first_expert_, in_features_;
   std::vector<int64_t> experts_;  // their numbers in the cache
   Gating gating_;

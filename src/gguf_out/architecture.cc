@@ -225,10 +225,12 @@ Result<ArchitectureOut> choose_architecture(const SourceModel& source, const Typ
   choose_sizes(source, mix, out);
   NMM_TRY(add_windows_note(config, name, out));
   add_yarn_note(config, out);
-  if (source.has_factors())
-    out.notes.emplace_back(
-        "factors and pivots are multiplied out, because llama.cpp has none: they save nothing "
-        "there");
+  if (source.has_factors()) {
+    const bool bases = config.experts && !config.experts->bases.empty();
+    out.notes.push_back(
+        fmt::format("{} are multiplied out, because llama.cpp has none: they save nothing there",
+                    bases ? "shared bases" : "factors and pivots"));
+  }
   return out;
 }
 

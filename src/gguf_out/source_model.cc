@@ -1,6 +1,7 @@
 #include "gguf_out/source_model.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,11 +24,43 @@ bool mlp_has_factors(const ops::MlpWeight& mlp) {
   return !mlp.in.empty() || other(mlp.gate) || other(mlp.up) || other(mlp.down);
 }
 
+// Returns b·v of a bias b [r'] for a basis v [H, r'].
+std::vector<float> multiplied(const TensorView& bias, const ops::WeightView& basis) {
+  std::vector<double> values(static_cast<size_t>(bias.size())), row(values.size());
+  to_doubles(bias, 0, bias.size(), values.data());
+  std::vector<float> out;
+  for (int64_t i = 0; i < basis.rows(); ++i) {
+    ops::to_doubles(basis, i * basis.columns(), basis.columns(), row.data());
+    out.push_back(
+        static_cast<float>(std::inner_product(row.begin(), row.end(), values.begin(), 0.0)));
+  }
+  return out;
+}
+
+// Makes factors of the experts' matrices and the bases that they share.
+void separate_bases(ops::MixtureWeight& mixture, std::deque<std::vector<float>>& biases) {
+  for (ops::MlpWeight& expert : mixture.experts) {
+    if (!mixture.input.w_t.empty()) {
+      for (ops::LinearWeight* const linear : {&expert.gate, &expert.up}) {
+        linear->v_t = std::exchange(linear->w_t, {});
+        linear->u_t = mixture.input.w_t;
+      }
+    }
+    if (mixture.output.w_t.empty()) continue;
+    expert.down.u_t = std::exchange(expert.down.w_t, {});
+    expert.down.v_t = mixture.output.w_t;
+    if (expert.down.bias.empty()) continue;
+    const auto& bias = biases.emplace_back(multiplied(expert.down.bias, mixture.output.w_t));
+    expert.down.bias = {DType::kF32, {std::ssize(bias)}, std::as_bytes(std::span(bias)).data()};
+  }
+  mixture.input = mixture.output = {};
+}
+
 }  // namespace
 
 Result<SourceModel> SourceModel::open(const std::filesystem::path& path) {
   NMM_ASSIGN(io::ModelFolder folder, io::open_model(path));
-  SourceModel source{std::move(folder.config), std::move(folder.checkpoint), {}, {}, {}, {}};
+  SourceModel source{std::move(folder.config), std::move(folder.checkpoint), {}, {}, {}, {}, {}};
   const io::ModelConfig& config = source.config;
   const std::string prefix = model::tensor_prefix(source.checkpoint);
   const Shape shape = {config.vocab_size, config.hidden_size};
@@ -41,6 +74,7 @@ Result<SourceModel> SourceModel::open(const std::filesystem::path& path) {
   NMM_ASSIGN(source.norm, source.checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, model::layer_weights(source.checkpoint, config, layer));
+    if (weights.mixture) separate_bases(*weights.mixture, source.biases);
     source.layers.push_back(std::move(weights));
   }
   return source;

@@ -3,6 +3,7 @@
 // sizes that its MLPs get in the file.
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <vector>
 
@@ -21,7 +22,10 @@ struct SourceModel {
   ops::WeightView table;      // [vocab_size, hidden_size]
   ops::WeightView head = {};  // the same shape; empty if the table is the head
   TensorView norm;            // [hidden_size]
+  // Experts that share bases are pairs of factors here.
   std::vector<model::LayerWeights> layers = {};
+  // Biases that are not in the checkpoint. Elements stay where they are.
+  std::deque<std::vector<float>> biases = {};
 
   // Opens a folder or a GGUF file. Fails like the commands that run the model.
   static Result<SourceModel> open(const std::filesystem::path& path);

@@ -16,8 +16,9 @@ using nlohmann::json;
 constexpr const char* kRecordKey = "neuronmm_compression";
 constexpr const char* kSettingsKey = "settings";
 constexpr const char* kExpertsKey = "experts";
-constexpr std::array<std::string_view, 6> kForms = {"uv",      "pivoted", "narrow",
-                                                    "neurons", "mixed",   "experts"};
+constexpr const char* kBasesKey = "bases";
+constexpr std::array<std::string_view, 7> kForms = {"uv",    "pivoted", "narrow", "neurons",
+                                                    "mixed", "experts", "basis"};
 
 // A rank cannot exceed the smaller side of its matrix.
 Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int64_t largest) {
@@ -98,6 +99,30 @@ Result<std::vector<std::vector<int64_t>>> read_experts(const JsonFields& fields,
   return experts;
 }
 
+// Reads the bases of all layers, or nothing if experts share none. A basis as large as the hidden
+// size would save nothing and is not written.
+Result<std::vector<ExpertBases>> read_bases(const JsonFields& fields, const ModelConfig& config) {
+  std::vector<ExpertBases> bases;
+  const json* const list = fields.find(kBasesKey);
+  if (list == nullptr) return bases;
+  if (!config.experts) return fields.wrong(kBasesKey, "no such list, as no layer has experts");
+  if (!list->is_array() || static_cast<int64_t>(list->size()) != config.num_hidden_layers) {
+    return fields.wrong(kBasesKey, fmt::format("a list of {} layers", config.num_hidden_layers));
+  }
+  for (const json& entry : *list) {
+    const int64_t layer = std::ssize(bases);
+    const std::string source = fmt::format("{}: \"{}\"[{}]", fields.source(), kBasesKey, layer);
+    if (!entry.is_object())
+      return fail("{}: expected an object, found {}", source, describe_json(entry));
+    const JsonFields of_layer(entry, source);
+    const int64_t largest = config.is_mixture(layer) ? config.hidden_size - 1 : 0;
+    ExpertBases& read = bases.emplace_back();
+    NMM_ASSIGN(read.input, read_rank(of_layer, "input", largest));
+    NMM_ASSIGN(read.output, read_rank(of_layer, "output", largest));
+  }
+  return bases;
+}
+
 // Other readers, which know the form uv alone, would not see the rest.
 Status check_form(const JsonFields& fields, const CompressionRecord& record) {
   for (const MlpShape& mlp : record.ranks) {
@@ -139,6 +164,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (align) record.align = *std::move(align);
   NMM_ASSIGN(record.ranks, read_ranks(fields, config));
   NMM_ASSIGN(record.experts, read_experts(fields, config));
+  NMM_ASSIGN(record.bases, read_bases(fields, config));
   NMM_ASSIGN(auto allocate, fields.string("allocate"));
   if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
   if (record.allocate != "uniform" && record.allocate != "sensitivity" &&
@@ -192,6 +218,9 @@ Result<std::string> with_compression_record(std::string_view original_text,
                           {"form", record.form},
                           {"ranks", std::move(ranks)}};
   if (!record.experts.empty()) document[kRecordKey][kExpertsKey] = record.experts;
+  for (const ExpertBases& bases : record.bases) {
+    document[kRecordKey][kBasesKey].push_back({{"input", bases.input}, {"output", bases.output}});
+  }
   if (!record.align.empty()) document[kRecordKey]["align"] = record.align;
   if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
   if (!record.settings.empty())

@@ -186,7 +186,10 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(read_special_tokens(fields, config));
   NMM_TRY(read_dtype(fields, config));
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));
-  if (config.compression && config.experts) config.experts->widths = config.compression->experts;
+  if (config.compression && config.experts) {
+    config.experts->widths = config.compression->experts;
+    config.experts->bases = config.compression->bases;
+  }
   NMM_ASSIGN(config.quantization, read_quantization(fields));
   NMM_TRY(refuse_mxfp4(fields, family));
   return config;

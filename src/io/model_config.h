@@ -39,6 +39,13 @@ struct MlpShape {
   bool operator==(const MlpShape&) const = default;
 };
 
+// The ranks of the bases that the experts of a layer share (ops/weights.h); 0 means no basis.
+struct ExpertBases {
+  int64_t input = 0, output = 0;
+
+  bool operator==(const ExpertBases&) const = default;
+};
+
 // A record of what `compress` did to a folder, from "neuronmm_compression" in config.json. Folders
 // that the reference system published have factors but no such record. The ranks of such folders
 // are read from the shapes of the tensors.
@@ -56,6 +63,8 @@ struct CompressionRecord {
   // The neurons of every expert of every layer, where experts of a mixture differ. A dense layer
   // has an empty list.
   std::vector<std::vector<int64_t>> experts = {};
+  // The bases of every layer, if experts share any. A dense layer has none.
+  std::vector<ExpertBases> bases = {};
   // "uniform", "predicted" or "measured"; in folders of version 0.2.0 also "sensitivity".
   std::string allocate = "uniform";
   // The calibration texts. Empty if no text was needed, and in older folders, which do not record
@@ -87,10 +96,15 @@ struct Experts {
   // The neurons of each expert of each layer, after a compression that chose them one by one.
   // Empty: all have `width`.
   std::vector<std::vector<int64_t>> widths = {};
+  // The bases of each layer, after a compression that made some. Empty: none.
+  std::vector<ExpertBases> bases = {};
 
   int64_t width_of(int64_t layer, int64_t expert) const {
     if (widths.empty()) return width;
     return widths.at(static_cast<size_t>(layer)).at(static_cast<size_t>(expert));
+  }
+  ExpertBases bases_of(int64_t layer) const {
+    return bases.empty() ? ExpertBases{} : bases.at(static_cast<size_t>(layer));
   }
   bool operator==(const Experts&) const = default;
 };

@@ -95,9 +95,12 @@ class LayerReader {
     mixture.divided = experts.divided;
     NMM_TRY(read_router(mixture.router));
     NMM_TRY(check_expert_numbers());
+    NMM_TRY(read_bases(mixture));
+    const MlpSides sides = {mixture.expert_in(), mixture.expert_out()};
     for (int64_t i = 0; i < experts.count; ++i) {
       MlpReader reader(checkpoint_, config_, fmt::format("{}{}{}.", prefix_, kExperts, i));
-      NMM_ASSIGN(mixture.experts.emplace_back(), reader.read_expert(experts.width_of(layer_, i)));
+      NMM_ASSIGN(mixture.experts.emplace_back(),
+                 reader.read_expert(experts.width_of(layer_, i), sides));
       read_.insert(reader.names().begin(), reader.names().end());
     }
     return {};
@@ -123,6 +126,28 @@ class LayerReader {
     if (!config_.experts->router_bias) return {};
     NMM_ASSIGN(router.bias, require("mlp.router.bias", {count}));
     return {};
+  }
+
+  // Reads the bases that config.json records. Experts of a folder whose record was lost would not
+  // fit their tensors, so a basis without a record is an error.
+  Status read_bases(ops::MixtureWeight& mixture) {
+    const int64_t hidden = config_.hidden_size;
+    const io::ExpertBases ranks = config_.experts->bases_of(layer_);
+    const auto read = [&](const char* name, int64_t rank, const Shape& shape,
+                          ops::LinearWeight& basis) -> Status {
+      if (rank > 0) {
+        NMM_ASSIGN(basis.w_t, require_matrix(name, shape));
+        return {};
+      }
+      if (!has(name)) return {};
+      return fail(
+          "{}: config.json records no such basis of the experts of layer {}, found tensor "
+          "{:?}",
+          folder(), layer_, prefix_ + name);
+    };
+    NMM_TRY(read("mlp.input_basis_proj.weight", ranks.input, {ranks.input, hidden}, mixture.input));
+    return read("mlp.output_basis_proj.weight", ranks.output, {hidden, ranks.output},
+                mixture.output);
   }
 
   // Finds experts that are missing as a whole, and experts beyond the config's number.

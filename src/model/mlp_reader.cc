@@ -11,24 +11,23 @@ namespace neuronmm::model {
 Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
   const int64_t neurons =
       recorded != nullptr && recorded->neurons > 0 ? recorded->neurons : config_.intermediate_size;
-  NMM_ASSIGN(ops::MlpWeight mlp, read_expert(neurons));
+  NMM_ASSIGN(ops::MlpWeight mlp, read_expert(neurons, {config_.hidden_size, config_.hidden_size}));
   if (recorded != nullptr) NMM_TRY(check(*recorded, mlp));
   return mlp;
 }
 
-Result<ops::MlpWeight> MlpReader::read_expert(int64_t neurons) {
-  const int64_t hidden = config_.hidden_size;
+Result<ops::MlpWeight> MlpReader::read_expert(int64_t neurons, const MlpSides& sides) {
   ops::MlpWeight mlp;
   mlp.activation = config_.activation;
   mlp.clamp = config_.swiglu_clamp;
-  int64_t in = hidden;
+  int64_t in = sides.in;
   if (has("input_pivots")) {
-    NMM_ASSIGN(mlp.in, pivots("input", hidden, true));
+    NMM_ASSIGN(mlp.in, pivots("input", in, true));
     in = mlp.in.rank();
   }
   NMM_ASSIGN(mlp.gate, matrix("gate", in, neurons));
   NMM_ASSIGN(mlp.up, matrix("up", in, neurons));
-  NMM_ASSIGN(mlp.down, matrix("down", neurons, hidden));
+  NMM_ASSIGN(mlp.down, matrix("down", neurons, sides.out));
   return mlp;
 }
 

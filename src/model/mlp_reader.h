@@ -25,6 +25,11 @@
 
 namespace neuronmm::model {
 
+// The widths of what an MLP reads and returns.
+struct MlpSides {
+  int64_t in = 0, out = 0;
+};
+
 // A reader for one layer's MLP, used once.
 class MlpReader {
  public:
@@ -37,8 +42,8 @@ class MlpReader {
   // range. `recorded` are the sizes in config.json: tensors of other sizes come from another model
   // and are refused.
   Result<ops::MlpWeight> read(const io::MlpShape* recorded = nullptr);
-  // Reads an MLP with this number of neurons, such as an expert of a mixture.
-  Result<ops::MlpWeight> read_expert(int64_t neurons);
+  // Reads an MLP of these sizes, such as an expert of a mixture.
+  Result<ops::MlpWeight> read_expert(int64_t neurons, const MlpSides& sides);
   // Returns the full names of the tensors read so far.
   const std::set<std::string>& names() const { return names_; }
 

@@ -63,12 +63,17 @@ void add_mixture(SpecList& specs, const std::string& mlp, const io::ModelConfig&
                  int64_t layer) {
   const io::Experts& experts = *config.experts;
   specs.linear(mlp + ".router", experts.count, config.hidden_size, experts.router_bias);
+  const int64_t hidden = config.hidden_size;
+  const auto [input, output] = experts.bases_of(layer);
+  if (input > 0) specs.linear(mlp + ".input_basis_proj", input, hidden);
+  if (output > 0) specs.linear(mlp + ".output_basis_proj", hidden, output);
   for (int64_t i = 0; i < experts.count; ++i) {
     const std::string expert = fmt::format("{}.experts.{}", mlp, i);
     const int64_t width = experts.width_of(layer, i);
-    specs.linear(expert + ".gate_proj", width, config.hidden_size, config.mlp_bias);
-    specs.linear(expert + ".up_proj", width, config.hidden_size, config.mlp_bias);
-    specs.linear(expert + ".down_proj", config.hidden_size, width, config.mlp_bias);
+    const int64_t in = input > 0 ? input : hidden, out = output > 0 ? output : hidden;
+    specs.linear(expert + ".gate_proj", width, in, config.mlp_bias);
+    specs.linear(expert + ".up_proj", width, in, config.mlp_bias);
+    specs.linear(expert + ".down_proj", out, width, config.mlp_bias);
   }
 }
 

@@ -49,7 +49,7 @@ void route_row(const float* logits, int64_t count, bool divided, std::vector<Sco
 class ComposedMixture : public Mlp {
  public:
   ComposedMixture(const Backend& backend, const MixtureWeight& weight)
-      : router_(backend, weight), first_expert_(weight.first_expert) {
+      : router_(backend, weight), bases_(backend, weight), first_expert_(weight.first_expert) {
     NMM_CHECK(first_expert_ >= 0 &&
               first_expert_ + std::ssize(weight.experts) <= router_.experts());
     for (const MlpWeight& expert : weight.experts) experts_.push_back(backend.make_mlp(expert));
@@ -58,8 +58,10 @@ class ComposedMixture : public Mlp {
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
     const std::vector<RoutedExpert> routed = router_.choose(x);
     const ExpertGroups groups = group_by_expert(routed, router_.active(), router_.experts());
-    for (int64_t i = 0; i < y.rows; ++i) std::fill_n(y.row(i), y.columns, 0.0f);
-    for (int64_t i = 0; i < std::ssize(experts_); ++i) add_expert(i, groups, x, y);
+    bases_.apply(x, y, [&](ConstMatrixView z, MutableMatrixView sum) {
+      for (int64_t i = 0; i < sum.rows; ++i) std::fill_n(sum.row(i), sum.columns, 0.0f);
+      for (int64_t i = 0; i < std::ssize(experts_); ++i) add_expert(i, groups, z, sum);
+    });
   }
 
  private:
@@ -84,6 +86,7 @@ class ComposedMixture : public Mlp {
   }
 
   const Router router_;
+  const SharedBases bases_;
   const int64_t first_expert_;
   std::vector<std::unique_ptr<Mlp>> experts_;
 };
@@ -138,6 +141,22 @@ std::vector<RoutedExpert> Router::choose(ConstMatrixView x) const {
   std::vector<RoutedExpert> routed(static_cast<size_t>(x.rows * active_));
   route(logits.view(), active_, divided_, routed);
   return routed;
+}
+
+SharedBases::SharedBases(const Backend& backend, const MixtureWeight& weight)
+    : expert_in_(weight.expert_in()), expert_out_(weight.expert_out()) {
+  if (!weight.input.w_t.empty()) input_ = backend.make_linear(weight.input);
+  if (!weight.output.w_t.empty()) output_ = backend.make_linear(weight.output);
+}
+
+SharedBases::~SharedBases() = default;
+
+void SharedBases::apply(ConstMatrixView x, MutableMatrixView y, const Experts& experts) const {
+  const ScratchMatrix read(input_ ? x.rows : 0, expert_in_);
+  const ScratchMatrix sum(output_ ? x.rows : 0, expert_out_);
+  if (input_) input_->apply(x, read.view());
+  experts(input_ ? ConstMatrixView(read.view()) : x, output_ ? sum.view() : y);
+  if (output_) output_->apply(sum.view(), y);
 }
 
 std::unique_ptr<Mlp> compose_mixture(const Backend& backend, const MixtureWeight& weight) {

@@ -5,6 +5,7 @@
 // Letters: M tokens, H hidden_size, E experts, k experts per token (`active`).
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -71,6 +72,25 @@ class Router {
   bool divided_;
   std::vector<std::byte> weight_;  // fp32, [E, H]
   std::unique_ptr<Linear> linear_;
+};
+
+// The linear layers around the experts of a mixture, if they share bases (MixtureWeight).
+class SharedBases {
+ public:
+  // Computes the sum of the experts' outputs [M, expert_out()] from what they read
+  // [M, expert_in()].
+  using Experts = std::function<void(ConstMatrixView z, MutableMatrixView sum)>;
+
+  // The bases are linear layers of `backend`.
+  SharedBases(const Backend& backend, const MixtureWeight& weight);
+  ~SharedBases();
+
+  // Computes y [M, H] from x [M, H]. Without bases, the experts read x and write y.
+  void apply(ConstMatrixView x, MutableMatrixView y, const Experts& experts) const;
+
+ private:
+  int64_t expert_in_, expert_out_;
+  std::unique_ptr<Linear> input_, output_;  // null: there is no such basis
 };
 
 // Returns a layer that computes by linear layers and MLPs of `backend`: each expert is applied

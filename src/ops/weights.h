@@ -121,6 +121,8 @@ struct MlpWeight {
 
 // The weights of a mixture of E experts, Y = sum of w_e · MLP_e(X) over the experts e that the
 // router chooses for a token (ops/mixture.h). Experts may have different widths, and any form.
+//
+// Experts may share bases. They then read Z = input(X) instead of X, and Y is output of their sum.
 struct MixtureWeight {
   // [E, H], always in floats. Its bias [E] may be empty.
   LinearWeight router = {};
@@ -133,8 +135,13 @@ struct MixtureWeight {
   // chooses but that are not here add nothing; another process has them.
   std::vector<MlpWeight> experts = {};
   int64_t first_expert = 0;
+  // The shared bases [r, H] and [H, r'], without a bias. Empty: there is none.
+  LinearWeight input = {}, output = {};
 
   int64_t in_features() const { return router.in_features(); }
+  // Return the widths of what an expert reads and returns.
+  int64_t expert_in() const { return input.w_t.empty() ? in_features() : input.out_features(); }
+  int64_t expert_out() const { return output.w_t.empty() ? in_features() : output.in_features(); }
   int64_t count() const { return router.out_features(); }  // E
 };
 

@@ -114,10 +114,13 @@ LayoutCost mixture_cost(const ops::MixtureWeight& weight, int process, int proce
     of_all.parameters += size.parameters;
     if (i >= here.first && i < here.end()) stored.bytes += size.bytes;
   }
-  stored.add(weight.router.w_t);
+  Size shared;  // every process computes the router and the bases
+  for (const ops::LinearWeight* const linear : {&weight.router, &weight.input, &weight.output}) {
+    shared.add(linear->w_t);
+  }
   const int64_t chosen = of_all.parameters / weight.count() * weight.active / processes;
-  return {MlpLayout::kSumOutput, 1, 2 * weight.in_features(), stored.bytes,
-          chosen + weight.router.w_t.size()};
+  return {MlpLayout::kSumOutput, 1, 2 * weight.in_features(), stored.bytes + shared.bytes,
+          chosen + shared.parameters};
 }
 
 LayoutCost choose_layout(const std::vector<LayoutCost>& costs, const Machine& machine,

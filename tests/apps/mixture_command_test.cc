@@ -93,14 +93,18 @@ TEST_F(MixtureCommand, BecomesSmaller) {
   expect(neuronmm("compress " + model + " --dry-run --ratio 0.25"), 0,
          {"allocate            predicted", "69120 of 92160 parameters"});
   expect(neuronmm("compress " + model + " -o " + path("a") + with_text + " --json " + json), 0,
-         {"form neurons", "least use", "KL"});
+         {"form basis", "least use", "output", "KL"});
   const auto report = nlohmann::json::parse(read(json));
-  EXPECT_EQ(report["form"], "neurons");
+  EXPECT_EQ(report["form"], "basis");
   EXPECT_EQ(report["allocate"], "predicted");
   ASSERT_EQ(report["experts"].size(), 3u);
   EXPECT_EQ(report["experts"][0].size(), 5u);
   EXPECT_TRUE(report["experts"][1].empty()) << "the layer is dense";
-  expect(neuronmm("inspect " + path("a")), 0, {"at most 48 neurons each", "96 neurons"});
+  EXPECT_EQ(report["bases"].size(), 3u);
+  expect(neuronmm("inspect " + path("a")), 0, {"48 neurons each", "96 neurons", "shared bases"});
+  expect(neuronmm("compress " + model + " -o " + path("d") + with_text + " --form neurons"), 0,
+         {"form neurons"});
+  expect(neuronmm("inspect " + path("d")), 0, {"at most 48 neurons each", "96 neurons"});
   expect(neuronmm("generate " + path("a") + " --prompt Once --max-new-tokens 4"), 0, {});
   expect(neuronmm("compress " + model + " -o " + path("b") + with_text + " --allocate uniform"), 0,
          {"form neurons"});
@@ -109,6 +113,32 @@ TEST_F(MixtureCommand, BecomesSmaller) {
          {"form experts"});
   expect(neuronmm("inspect " + path("c")), 0, {"4, 2 per token, 48 neurons each"});
   expect(neuronmm("generate " + path("c") + " --prompt Once --max-new-tokens 4"), 0, {});
+}
+
+// The second layer is dense and has no bases. Other programs cannot load the rest.
+TEST_F(MixtureCommand, GetsSharedBases) {
+  const std::string model = path("model"), json = path("c.json");
+  expect(
+      neuronmm("compress " + model + " -o " + path("a") + " --form basis --block 8 --ratio 0.25" +
+               " --calibration " + text() + " --json " + json),
+      0, {"form basis", "input   output", "KL"});
+  const auto report = nlohmann::json::parse(read(json));
+  EXPECT_EQ(report["form"], "basis");
+  EXPECT_TRUE(report["bases"][1]["input"].is_null() && report["bases"][1]["output"].is_null());
+  expect(neuronmm("inspect " + path("a") + " --processes 2"), 0,
+         {"shared bases", "5, 2 per token, 48 neurons each", "form basis"});
+  EXPECT_NE(read(path("a") + "/README.md").find("shared bases"), std::string::npos);
+  const std::string generate = " --prompt Once --max-new-tokens 8 --temperature 0";
+  expect(neuronmm("generate " + path("a") + generate), 0, {});
+  for (const std::string bits : {"8", "6", "4"}) {
+    const std::string out = path("q" + bits);
+    expect(neuronmm("quantize " + path("a") + " -o " + out + " --bits " + bits), 0, {});
+    expect(neuronmm("generate " + out + generate), 0, {});
+  }
+  expect(
+      neuronmm("quantize " + path("a") + " -o " + path("t") + " --bits 4 --calibration " + text()),
+      0, {});
+  expect(neuronmm("generate " + path("t") + generate), 0, {});
 }
 
 TEST_F(MixtureCommand, NamesExpertsThatTheTextHardlyReaches) {
@@ -135,12 +165,20 @@ TEST_F(MixtureCommand, IsWrittenToAGgufFile) {
   expect(neuronmm("generate " + out + generate), 0, {});
   // Experts of their own sizes are padded there, and the command says what that costs.
   expect(neuronmm("compress " + path("all") + " -o " + path("small") +
-                  " --block 8 --ratio 0.25 --calibration " + text()),
+                  " --form neurons --block 8 --ratio 0.25 --calibration " + text()),
          0, {"form neurons"});
   expect(neuronmm("export " + path("small") + to_file + " --force"), 0,
          {"one size for all experts", "% more weights in MLPs"});
   EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
             neuronmm("generate " + path("small") + generate, "", "/dev/null").output);
+  // Bases are multiplied out there.
+  expect(neuronmm("compress " + path("all") + " -o " + path("bases") +
+                  " --form basis --block 8 --ratio 0.25 --calibration " + text()),
+         0, {"form basis"});
+  expect(neuronmm("export " + path("bases") + " --target gguf --type F32 --force -o " + out), 0,
+         {"shared bases are multiplied out", "save nothing"});
+  EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
+            neuronmm("generate " + path("bases") + generate, "", "/dev/null").output);
 }
 
 // Each expert is rounded by the tokens that choose it. The file is then nearer to the model than

@@ -272,7 +272,7 @@ TEST_F(Mixtures, ExpertsKeepTheNeuronsThatTheyNeed) {
       }
     }
   });
-  const auto summary = run_well(mixture_of("out", Form::kAuto, Allocate::kMeasured, 0.3));
+  const auto summary = run_well(mixture_of("out", Form::kNeurons, Allocate::kMeasured, 0.3));
   ASSERT_TRUE(summary.experts.has_value());
   const io::ModelConfig made = config_of("out");
   for (const auto& widths : made.experts->widths) {

@@ -62,6 +62,23 @@ class DrawnMixtures {
     }
     return mixture;
   }
+  // Draws experts that share bases of these ranks.
+  ops::MixtureWeight draw_on_bases(const Sizes& sizes, ExpertForm form, int64_t in, int64_t out) {
+    ops::MixtureWeight mixture = draw({.experts = sizes.experts,
+                                       .active = sizes.active,
+                                       .hidden = sizes.hidden,
+                                       .width = sizes.width,
+                                       .bias = false},
+                                      ExpertForm::kFp32);
+    mixture.input = projection(form, in, sizes.hidden, false);
+    mixture.output = projection(form, sizes.hidden, out, false);
+    for (ops::MlpWeight& expert : mixture.experts) {
+      expert.gate = projection(form, sizes.width, in, sizes.bias);
+      expert.up = projection(form, sizes.width, in, sizes.bias);
+      expert.down = projection(form, out, sizes.width, sizes.bias);
+    }
+    return mixture;
+  }
   TensorView floats(DType dtype, int64_t rows, int64_t columns) {
     const float deviation = 1.0f / std::sqrt(static_cast<float>(columns));
     tensors_.push_back(std::make_unique<OwnedTensor>(
@@ -225,6 +242,37 @@ TEST_P(CpuMixtures, ATokenHasTheSameBitsInEveryBatchAndOnEveryNumberOfThreads) {
         Matrix y(1, 135);
         layer->apply(x.view().row_range(i, 1), y.view());
         expect_same_bits(expected.view().row_range(i, 1), y.view());
+      }
+    }
+  }
+}
+
+// The experts read the product with one basis, and their sum is multiplied by the other.
+TEST_P(CpuMixtures, SharedBasesAreLinearLayersAroundTheExperts) {
+  constexpr int64_t kHidden = 150, kIn = 96, kOut = 64;
+  for (const ExpertForm form : {ExpertForm::kFp32, ExpertForm::kBf16, ExpertForm::kInt8,
+                                ExpertForm::kInt6, ExpertForm::kInt4}) {
+    SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form));
+    const ops::MixtureWeight weight = drawn_.draw_on_bases(
+        {.experts = 5, .active = 2, .hidden = kHidden, .width = 70}, form, kIn, kOut);
+    for (const int64_t m : {1, 3, 75}) {
+      const Matrix x = random_matrix(m, kHidden, random_);
+      Matrix z(m, kIn), sum(m, kOut), expected(m, kHidden);
+      backend_->make_linear(weight.input)->apply(x.view(), z.view());
+      const auto routed = ops::Router(*backend_, weight).choose(x.view());
+      for (size_t i = 0; i < routed.size(); ++i) {  // in ascending order of experts, as always
+        const auto row = static_cast<int64_t>(i) / weight.active;
+        const auto& expert = weight.experts[static_cast<size_t>(routed[i].expert)];
+        Matrix y(1, kOut);
+        backend_->make_mlp(expert)->apply(z.view().row_range(row, 1), y.view());
+        for (int64_t j = 0; j < kOut; ++j) sum.row(row)[j] += routed[i].weight * y.row(0)[j];
+      }
+      backend_->make_linear(weight.output)->apply(sum.view(), expected.view());
+      const Matrix found = apply(weight, x);
+      // The sums of two products may be rounded in another order, which rounding to int8 enlarges.
+      const double tolerance = form == ExpertForm::kFp32 || form == ExpertForm::kBf16 ? 1e-5 : 2e-2;
+      for (int64_t i = 0; i < m * kHidden; ++i) {
+        ASSERT_NEAR(found.data()[i], expected.data()[i], tolerance);
       }
     }
   }

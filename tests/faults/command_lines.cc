@@ -90,6 +90,10 @@ constexpr Command kCommands[] = {
                   "--calibration-tokens 200",
      .outputs = "out",
      .needs = Needs::kMpirun},
+    {.name = "CompressMixture",
+     .arguments = "compress ../in/mixture -o out --form mixed --ratio 0.4 --block 8 "
+                  "--calibration ../in/text.txt --calibration-tokens 200",
+     .outputs = "out"},
     {.name = "Quantize",
      .arguments = "quantize ../in/small -o out --json o.json",
      .outputs = "out o.json"},

@@ -147,12 +147,27 @@ class FaultSweep : public testing::TestWithParam<Command> {
     }
     put(in / "model/chat_template.jinja", "{{ messages | map(attribute='content') | join }}");
     put(in / "model/preprocessor_config.json", "{}");
+    if (std::string_view(command_.arguments).find("../in/mixture") != std::string_view::npos) {
+      make_mixture(in);
+    }
     program_.run("compress ../in/model -o ../in/small --ratio 0.25 --block 8 --method svd");
     program_.run("quantize ../in/model -o ../in/eight");
     program_.run("synthesize --config ../in/config.json -o ../in/old --seed 2");
     before_ = tree_of(in);
     ASSERT_TRUE(fs::exists(in / "small/model.safetensors"));
     ASSERT_TRUE(fs::exists(in / "eight/model.safetensors"));
+  }
+
+  // Makes a random mixture with the tokenizer of the other model.
+  void make_mixture(const fs::path& in) {
+    put(in / "mixture.json", R"({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"],
+      "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+      "num_key_value_heads": 2, "vocab_size": 2048, "max_position_embeddings": 256,
+      "num_local_experts": 4, "num_experts_per_tok": 2, "rms_norm_eps": 1e-5,
+      "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": true,
+      "torch_dtype": "bfloat16"})");
+    program_.run("synthesize --config ../in/mixture.json -o ../in/mixture --seed 3");
+    fs::copy_file(in / "model/tokenizer.json", in / "mixture/tokenizer.json");
   }
 
   // Returns a GGUF file without weights.

@@ -194,15 +194,15 @@ TEST(CompressionRecord, WritingNeedsAJsonObject) {
   EXPECT_TRUE(fails_with(with_compression_record("{", kWritten, "c"), {"c: malformed"}));
 }
 
-// Returns the config of a mixture of 3 experts whose record has this list.
-Result<ModelConfig> mixture_config(std::string_view experts) {
+// Returns the config of a mixture of 3 experts whose record has this list under this key.
+Result<ModelConfig> mixture_config(std::string_view list, const char* key = "experts") {
   nlohmann::json config = small_config();
   config.merge_patch(nlohmann::json::parse(
       R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral","num_local_experts":3,
           "num_experts_per_tok":2})"));
   config["neuronmm_compression"] = nlohmann::json::parse(kRecord);
-  config["neuronmm_compression"]["form"] = "neurons";
-  config["neuronmm_compression"]["experts"] = nlohmann::json::parse(experts);
+  config["neuronmm_compression"]["form"] = "mixed";
+  config["neuronmm_compression"][key] = nlohmann::json::parse(list);
   return ModelConfig::parse(config.dump(), "config.json");
 }
 
@@ -227,6 +227,32 @@ TEST(CompressionRecord, WrongNumbersOfExpertsAreNamed) {
   EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],[1,2,1.5]]"), {"found 1.5"}));
   EXPECT_TRUE(fails_with(mixture_config("[[8,16,24],4]"), {"\"experts\"[1]", "found 4"}));
   EXPECT_TRUE(fails_with(compressed_config(R"({"experts":[[1],[1]]})"), {"no layer has experts"}));
+}
+
+TEST(CompressionRecord, ExpertsOfALayerShareBases) {
+  const char* const kList = R"([{"input":5,"output":0},{"input":1,"output":7}])";
+  const auto config = mixture_config(kList, "bases");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->experts->bases_of(0), (ExpertBases{5, 0}));
+  EXPECT_EQ(config->experts->bases_of(1), (ExpertBases{1, 7}));
+  const auto text = with_compression_record("{}", *config->compression, "config.json");
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(nlohmann::json::parse(*text)["neuronmm_compression"]["bases"],
+            nlohmann::json::parse(kList));
+}
+
+TEST(CompressionRecord, WrongBasesAreNamed) {
+  const auto with_first = [](const std::string& first) {
+    return mixture_config("[" + first + R"(,{"input":1,"output":1}])", "bases");
+  };
+  EXPECT_TRUE(fails_with(mixture_config("[{}]", "bases"), {"\"bases\"", "2 layers"}));
+  EXPECT_TRUE(fails_with(with_first("[5,6]"), {"\"bases\"[0]", "expected an object"}));
+  EXPECT_TRUE(fails_with(with_first(R"({"input":3})"), {"\"bases\"[0]", "\"output\""}));
+  EXPECT_TRUE(fails_with(with_first(R"({"input":-1,"output":1})"), {"\"input\"", "-1"}));
+  const int64_t hidden = mixture_config("[[1,1,1],[1,1,1]]")->hidden_size;
+  EXPECT_TRUE(fails_with(with_first(R"({"output":1,"input":)" + std::to_string(hidden) + "}"),
+                         {"\"input\"", std::to_string(hidden - 1)}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"bases":[{},{}]})"), {"no layer has experts"}));
 }
 
 }  // namespace

@@ -148,6 +148,54 @@ TEST(BrokenMixtures, ADenseLayerWithExperts) {
   model.expect_error_naming({"model.layers.0.mlp.gate_proj.weight"});
 }
 
+// Gives the experts of the golden Mixtral bases of rank 4 in its first layer.
+BrokenMixture mixture_on_bases() {
+  BrokenMixture model("mixtral");
+  const int64_t hidden = model.config.at("hidden_size"),
+                width = model.config.at("intermediate_size");
+  nlohmann::json record = {{"method", "whitened"}, {"ratio", 0.2}, {"block", 4}, {"form", "basis"}};
+  for (int64_t i = 0; i < model.config.at("num_hidden_layers"); ++i) {
+    record["ranks"].push_back({{"gate", 0}, {"up", 0}, {"down", 0}});
+    record["bases"].push_back({{"input", i == 0 ? 4 : 0}, {"output", i == 0 ? 4 : 0}});
+  }
+  model.config["neuronmm_compression"] = record;
+  const auto set = [&](const std::string& name, int64_t rows, int64_t columns) {
+    model.tensors[name] = {
+        DType::kF32, {rows, columns}, std::vector<float>(static_cast<size_t>(rows * columns))};
+  };
+  set("model.layers.0.mlp.input_basis_proj.weight", 4, hidden);
+  set("model.layers.0.mlp.output_basis_proj.weight", hidden, 4);
+  for (int64_t e = 0; e < model.config.at("num_local_experts"); ++e) {
+    const std::string expert = fmt::format("model.layers.0.block_sparse_moe.experts.{}.", e);
+    set(expert + "w1.weight", width, 4);
+    set(expert + "w3.weight", width, 4);
+    set(expert + "w2.weight", 4, width);
+  }
+  return model;
+}
+
+TEST(BrokenMixtures, BasesThatDoNotFitTheirConfig) {
+  const std::string input = "model.layers.0.mlp.input_basis_proj.weight";
+  EXPECT_EQ(mixture_on_bases().error(), "");
+  BrokenMixture missing = mixture_on_bases();
+  missing.tensors.erase(input);
+  missing.expect_error_naming({input});
+  BrokenMixture wrong = mixture_on_bases();
+  wrong.tensors.at(input) = rows_more(wrong.tensors.at(input));
+  wrong.expect_error_naming({input, "[4, 64]", "[5, 64]"});
+  BrokenMixture wide = mixture_on_bases();
+  const std::string expert = "model.layers.0.block_sparse_moe.experts.1.w2.weight";
+  wide.tensors.at(expert) = rows_more(wide.tensors.at(expert));
+  wide.expect_error_naming({"model.layers.0.mlp.experts.1.down_proj.weight", "[4, ", "[5, "});
+  BrokenMixture unknown = mixture_on_bases();
+  unknown.tensors["model.layers.1.mlp.input_basis_proj.weight"] = unknown.tensors.at(input);
+  unknown.expect_error_naming(
+      {"records no such basis", "layer 1", "layers.1.mlp.input_basis_proj"});
+  BrokenMixture unrecorded = mixture_on_bases();
+  unrecorded.config["neuronmm_compression"].erase("bases");
+  unrecorded.expect_error_naming({"records no such basis", "layer 0", input});
+}
+
 // Loads experts of 8, 6 and 4 bits, and compares with floats of their values. CPU kernels also
 // round activations, so this is the reference backend's.
 TEST(RoundedExperts, ComputeWithTheirValues) {

@@ -188,6 +188,58 @@ TEST_F(Mixture, AllTokensMayWantOneExpert) {
   }
 }
 
+// Experts on bases compute what experts with the products of both matrices compute.
+TEST_F(Mixture, SharedBasesAreFactorsOfAllExperts) {
+  constexpr int64_t kIn = 4, kOut = 3;
+  const OwnedTensor input = matrix(kIn, kHidden), output = matrix(kHidden, kOut);
+  const auto product = [&](const OwnedTensor& a, const OwnedTensor& b) {
+    const int64_t rows = a.view().rows(), inner = a.view().columns(), columns = b.view().columns();
+    std::vector<float> left(static_cast<size_t>(rows * inner)),
+        right(static_cast<size_t>(inner * columns)), values;
+    to_floats(a.view(), 0, std::ssize(left), left.data());
+    to_floats(b.view(), 0, std::ssize(right), right.data());
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < inner; ++k) {
+          sum += double{left[static_cast<size_t>(i * inner + k)]} *
+                 double{right[static_cast<size_t>(k * columns + j)]};
+        }
+        values.push_back(static_cast<float>(sum));
+      }
+    }
+    return OwnedTensor(DType::kF32, {rows, columns}, values);
+  };
+  std::vector<OwnedTensor> small, whole;
+  for (int64_t e = 0; e < kExperts; ++e) {
+    small.push_back(matrix(kWidth, kIn));
+    small.push_back(matrix(kWidth, kIn));
+    small.push_back(matrix(kOut, kWidth));
+    const auto last = small.end() - 3;
+    whole.push_back(product(last[0], input));
+    whole.push_back(product(last[1], input));
+    whole.push_back(product(output, last[2]));
+  }
+  MixtureWeight on_bases = mixture(2), dense = mixture(2);
+  on_bases.input.w_t = input.view();
+  on_bases.output.w_t = output.view();
+  for (size_t e = 0; e < kExperts; ++e) {
+    for (const auto& [weight, tensors] :
+         {std::pair(&on_bases, &small), std::pair(&dense, &whole)}) {
+      MlpWeight& expert = weight->experts[e];
+      expert.gate.w_t = (*tensors)[3 * e].view();
+      expert.up.w_t = (*tensors)[3 * e + 1].view();
+      expert.down.w_t = (*tensors)[3 * e + 2].view();
+    }
+  }
+  EXPECT_EQ(on_bases.expert_in(), kIn);
+  EXPECT_EQ(on_bases.expert_out(), kOut);
+  const Matrix x = inputs(13), expected = apply(dense, x), found = apply(on_bases, x);
+  for (int64_t i = 0; i < x.rows() * kHidden; ++i) {
+    EXPECT_NEAR(found.data()[i], expected.data()[i], 1e-5);
+  }
+}
+
 // Processes that have some of the experts add up to the whole.
 TEST_F(Mixture, PartsOfTheExpertsAddUp) {
   const MixtureWeight whole = mixture(3);

@@ -106,6 +106,11 @@ std::vector<Case> all_cases() {
       cases.push_back(c);
     }
   }
+  Case bases = {"shared bases", float_config(Architecture::kOlmoe)};
+  bases.config.num_hidden_layers = 2;
+  bases.config.compression = model::tiny_record("basis", {{}, {}});
+  bases.config.compression->bases = bases.config.experts->bases = {{32, 64}, {0, 40}};
+  cases.push_back(bases);
   cases.push_back({"bf16", float_config(Architecture::kLlama), DType::kBF16});
   const std::map<std::string, std::vector<io::MlpShape>> forms = {
       {"uv", {{32, 40, 48}, {32, 0, 48}}},

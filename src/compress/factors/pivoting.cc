@@ -204,14 +204,18 @@ Result<std::vector<double>> input_losses(const DoubleMatrix& square, const Doubl
 }
 
 // The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square, S is `root` and R holds
-// the eigenvectors of Sᵀ·B·S. After d has been rounded, the weights are fitted to the rounded d.
+// the eigenvectors of Sᵀ·B·S.
+Result<DoubleMatrix> input_basis(const DoubleMatrix& square, const DoubleMatrix& root,
+                                 int64_t rank) {
+  NMM_ASSIGN(const SymmetricEigen eigen, input_eigen(square, root));
+  return orthonormal(times(square, times(root, eigen.vectors.first_columns(rank))));
+}
+
+// After d has been rounded, the weights are fitted to the rounded d.
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
                                  const DoubleMatrix& root, int64_t rank,
                                  const StoredFormat& stored) {
-  const DoubleMatrix square = weighted_square(weights);
-  NMM_ASSIGN(const SymmetricEigen eigen, input_eigen(square, root));
-  const DoubleMatrix rows = times(square, times(root, eigen.vectors.first_columns(rank)));
-  NMM_ASSIGN(const DoubleMatrix basis, orthonormal(rows));
+  NMM_ASSIGN(const DoubleMatrix basis, input_basis(weighted_square(weights), root, rank));
   NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
   NarrowInput out{std::move(pivots.index), transposed(pivots.map), {}, pivots.largest()};
   round_to(map_format(stored), out.d);

@@ -59,6 +59,9 @@ DoubleMatrix weighted_square(const std::vector<InputWeight>& weights);
 // loss[r] is half the sum of the squared singular values that rank r discards. `root` [K, K] is a
 // matrix S with S·Sᵀ = G, where G is the mean over tokens of x·xᵀ.
 Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root);
+// Returns an orthonormal basis [K, rank] of the inputs that matter most, by the same matrices.
+Result<DoubleMatrix> input_basis(const DoubleMatrix& square, const DoubleMatrix& root,
+                                 int64_t rank);
 // Narrows the input of the weights to `rank` pivots. `gram` is G, and `root` is its root S.
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
                                  const DoubleMatrix& root, int64_t rank,

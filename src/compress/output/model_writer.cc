@@ -228,6 +228,11 @@ class SourceList {
                         const TensorView& tensor) {
     const std::vector<int32_t>& kept = model_.experts->kept[static_cast<size_t>(part.layer)];
     if (part.expert < 0) {
+      const auto& bases = model_.experts->bases;
+      if (part.rest == "router.weight" && !bases.empty() &&
+          bases[static_cast<size_t>(part.layer)] != io::ExpertBases{}) {
+        NMM_TRY(add_file(bases_path(model_.work, part.layer), std::string(part.prefix)));
+      }
       Shape shape = tensor.shape;
       shape[0] = std::ssize(kept);
       add({name, written_dtype(tensor.dtype), shape},

@@ -27,6 +27,8 @@ struct NewExperts {
   std::vector<std::vector<int32_t>> kept;
   // Whether the kept experts are in `work` (narrow_experts.h). Otherwise they stay as they are.
   bool narrowed = false;
+  // The bases of each layer, which are in `work`, too; empty: there are none.
+  std::vector<io::ExpertBases> bases = {};
 };
 
 // The sources of the tensors. References must outlive it.

@@ -195,7 +195,7 @@ Status round_mlp(const TensorRounding& tensors, const ops::MlpWeight& mlp,
   const MlpRounding rounding(tensors, mlp, prefix);
   if (rounding.finished()) return {};
   NMM_ASSIGN(MlpStatistics found, statistics());
-  NMM_TRY(rounding.round_inputs(found.in));
+  NMM_TRY(rounding.round_inputs(leading(std::move(found.in), mlp.in_features())));
   return rounding.round_down(std::move(found.neurons));
 }
 

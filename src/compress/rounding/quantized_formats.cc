@@ -86,9 +86,10 @@ io::Quantization quantization_of(const QuantizedFormats& formats, const io::Mode
                                  const std::vector<std::string>& tensors) {
   io::Quantization quantization = {formats.linear, formats.exceptions};
   for (const std::string& name : tensors) {
-    constexpr std::string_view kMap = "_pivot_proj.weight";
-    if (formats.linear == kMapFormat || !name.ends_with(kMap)) continue;
-    const size_t first = name.rfind('.', name.size() - kMap.size()) + 1;
+    const bool shared =
+        name.ends_with("_pivot_proj.weight") || name.ends_with("_basis_proj.weight");
+    if (formats.linear == kMapFormat || !shared) continue;
+    const size_t first = name.rfind('.', name.rfind('.') - 1) + 1;
     quantization.exceptions[name.substr(first, name.rfind('.') - first)] = kMapFormat;
   }
   const LowBitFormat table = table_format(formats, config);

@@ -91,9 +91,26 @@ class RoundingRun {
 
   Status round_mlp_of(int64_t layer, const std::string& prefix) const {
     NMM_ASSIGN(const auto weights, model::layer_weights(run_.checkpoint, run_.config, layer));
-    if (weights.mixture) return round_experts(layer, weights.mixture->experts, prefix);
+    if (weights.mixture) {
+      NMM_TRY(round_bases(layer, *weights.mixture, prefix));
+      return round_experts(layer, weights.mixture->experts, prefix);
+    }
     return round_mlp(tensors_, weights.mlp, prefix,
                      [&] { return read_statistics(run_.statistics, layer, run_.config); });
+  }
+
+  Status round_bases(int64_t layer, const ops::MixtureWeight& mixture,
+                     const std::string& prefix) const {
+    if (!mixture.input.w_t.empty()) {
+      NMM_TRY(round_readers({prefix + "input_basis_proj.weight"}, [&] {
+        return read_layer_inputs(run_.statistics, layer, run_.config);
+      }));
+    }
+    if (mixture.output.w_t.empty()) return {};
+    return round_readers({prefix + "output_basis_proj.weight"}, [&]() -> Result<DoubleMatrix> {
+      NMM_ASSIGN(const DoubleMatrix sums, read_basis_outputs(run_.statistics, layer, run_.config));
+      return sums.first_block(mixture.expert_out());
+    });
   }
 
   // Each expert is rounded by its own statistics. The router stays as it is.

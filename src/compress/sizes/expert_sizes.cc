@@ -7,8 +7,8 @@
 #include "base/task_labels.h"
 #include "compress/factors/layer_tasks.h"
 #include "compress/factors/narrow_experts.h"
+#include "compress/sizes/mixture_search.h"
 #include "compress/sizes/predicted_loss.h"
-#include "compress/sizes/shape_search.h"
 #include "model/layer_weights.h"
 
 namespace neuronmm::compress {
@@ -16,8 +16,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What a predicted loss of a basis of outputs counts, compared with those of inputs and neurons.
+// Without a metric of the model's outputs, errors in directions in which the experts write little
+// are overrated. Measured: of 1, 1/4 and 1/10, a quarter loses least
+// (docs/measurements/mixture_forms.md).
+constexpr double kOutputShare = 0.25;
+
 MlpSizes sizes_of_expert(const io::ModelConfig& config) {
   return {config.hidden_size, config.experts->width};
+}
+
+MixtureSizes sizes_of_layer(const io::ModelConfig& config) {
+  return {config.hidden_size, config.experts->width, config.experts->count};
+}
+
+// Fails if the smallest shape of the form exceeds what the rule keeps.
+Status check_smallest(const io::ModelConfig& config, const ExpertSizesRequest& request) {
+  const MixtureSizes sizes = sizes_of_layer(config);
+  const int64_t least = sizes.parameters(smallest_mixture(request.form, sizes, request.rule.block));
+  const double dense = static_cast<double>(sizes.dense_parameters());
+  if (static_cast<double>(least) <= (1.0 - request.rule.ratio) * dense) return {};
+  return fail(
+      "ratio {} with block {} leaves less than the smallest sizes of form {} (a block of {} of the "
+      "{} neurons of an expert), which keep {:.4f}; use a smaller ratio or a smaller block",
+      request.rule.ratio, request.rule.block, form_name(request.form),
+      has_bases(request.form) ? "the hidden size and" : "the", config.experts->width,
+      static_cast<double>(least) / dense);
 }
 
 // Returns how many experts of a layer are left.
@@ -46,7 +70,8 @@ class ExpertChoice {
 
   Result<ExpertSizes> run() {
     sizes_.form = request_.form;
-    sizes_.uniform = request_.form == Form::kExperts || request_.uniform;
+    sizes_.by_formula = request_.uniform || request_.form == Form::kExperts;
+    sizes_.uniform = request_.uniform || !has_fewer_neurons(request_.form);
     const auto layers = static_cast<size_t>(config_.num_hidden_layers);
     sizes_.layers.resize(layers);
     NMM_ASSIGN(const auto uses, read_expert_uses(statistics_, config_));
@@ -61,10 +86,11 @@ class ExpertChoice {
     }
     losses_.resize(layers);
     sizes_.orders.resize(layers);
+    if (has_bases(request_.form)) sizes_.bases.resize(layers);
     NMM_TRY(LayerTasks(inputs_).run(
         task::kPredicting, [](int64_t) { return false; },
         [this](int64_t layer) { return predict(layer); }));
-    NMM_TRY(choose_neurons());
+    NMM_TRY(choose());
     return std::move(sizes_);
   }
 
@@ -84,60 +110,85 @@ class ExpertChoice {
     return {};
   }
 
-  // Predicts what each number of neurons of each expert of a layer loses.
+  // Predicts what each number of neurons of each expert of a layer loses, and what each rank of the
+  // layer's bases does.
   Status predict(int64_t layer) {
     if (!config_.is_mixture(layer)) return {};
     NMM_ASSIGN(const auto weights, model::layer_weights(inputs_.checkpoint, config_, layer));
     const auto l = static_cast<size_t>(layer);
+    NMM_ASSIGN(DoubleMatrix in, read_layer_inputs(statistics_, layer, config_));
+    SharedEnergies energies(std::move(in));
     for (int64_t expert = 0; expert < config_.experts->count; ++expert) {
-      const auto& mlp = weights.mixture->experts[static_cast<size_t>(expert)];
-      NMM_ASSIGN(const ExpertData data, read_expert_data(inputs_, statistics_, layer, expert, mlp));
-      NMM_ASSIGN(NeuronLosses found, predict_neurons(data.mlp.down_t, data.statistics.neurons,
-                                                     local_root(data.metric)));
-      sizes_.orders[l].push_back(std::move(found.order));
-      losses_[l].emplace_back().neurons = std::move(found.losses);
+      const auto e = static_cast<size_t>(expert);
+      NMM_ASSIGN(ExpertData data, read_expert_data(inputs_, statistics_, layer, expert,
+                                                   weights.mixture->experts[e]));
+      std::vector<int32_t>& order = sizes_.orders[l].emplace_back();
+      if (has_fewer_neurons(request_.form)) {
+        NMM_ASSIGN(NeuronLosses found, predict_neurons(data.mlp.down_t, data.statistics.neurons,
+                                                       local_root(data.metric)));
+        order = std::move(found.order);
+        losses_[l].neurons.push_back(std::move(found.losses));
+      }
+      if (!has_bases(request_.form)) continue;
+      NMM_ASSIGN(const KeptNeurons all,
+                 keep_neurons(std::move(data.mlp), std::move(data.statistics.neurons), data.metric,
+                              {}, {}));
+      energies.add(all, data.metric.out(0, 0), sizes_.layers[l][e].use.squares);
     }
+    if (!has_bases(request_.form)) return {};
+    NMM_ASSIGN(losses_[l].bases, energies.losses());
+    for (double& loss : losses_[l].bases.output) loss *= kOutputShare;
     return {};
   }
 
-  Status choose_neurons() {
-    NMM_ASSIGN(const std::vector<int64_t> chosen, chosen_neurons());
-    size_t next = 0;
+  Status choose() {
+    NMM_ASSIGN(const std::vector<MixtureShape> chosen, chosen_shapes());
+    auto next = chosen.begin();
     for (size_t l = 0; l < sizes_.layers.size(); ++l) {
+      if (sizes_.layers[l].empty()) continue;
+      const MixtureShape& shape = *next++;
+      if (has_bases(request_.form)) {
+        sizes_.bases[l] = {shape.bases, basis_loss(losses_[l], shape.bases)};
+      }
       for (size_t e = 0; e < sizes_.layers[l].size(); ++e) {
         ExpertReport& expert = sizes_.layers[l][e];
-        expert.neurons = chosen[next++];
-        expert.predicted_loss = losses_[l][e].neurons[static_cast<size_t>(expert.neurons)];
+        expert.neurons = shape.neurons[e];
+        if (losses_[l].neurons.empty()) continue;
+        expert.predicted_loss = losses_[l].neurons[e][static_cast<size_t>(expert.neurons)];
       }
     }
     return {};
   }
 
-  // Returns the number of neurons of all experts, layer after layer.
-  Result<std::vector<int64_t>> chosen_neurons() const {
-    const MlpSizes sizes = sizes_of_expert(config_);
-    std::vector<PredictedLosses> all;
-    for (const auto& layer : losses_) all.insert(all.end(), layer.begin(), layer.end());
-    if (sizes_.uniform) {
-      NMM_ASSIGN(const io::MlpShape shape, uniform_shape(Form::kNeurons, sizes, request_.rule));
-      return std::vector<int64_t>(all.size(), shape.neurons);
+  // Returns the shapes of the layers that are mixtures.
+  Result<std::vector<MixtureShape>> chosen_shapes() const {
+    const MixtureSizes sizes = sizes_of_layer(config_);
+    std::vector<MixtureLosses> mixtures;
+    for (size_t l = 0; l < losses_.size(); ++l) {
+      if (!sizes_.layers[l].empty()) mixtures.push_back(losses_[l]);
     }
-    const auto dense = static_cast<double>(sizes.dense_parameters() * std::ssize(all));
+    if (request_.uniform) {
+      MixtureShape shape = sizes.whole();
+      if (request_.form == Form::kBasis) {
+        NMM_ASSIGN(const int64_t rank, uniform_basis(sizes, request_.rule));
+        shape.bases = {rank, rank};
+      } else {
+        NMM_ASSIGN(const io::MlpShape of_expert,
+                   uniform_shape(Form::kNeurons, sizes_of_expert(config_), request_.rule));
+        std::ranges::fill(shape.neurons, of_expert.neurons);
+      }
+      return std::vector(mixtures.size(), shape);
+    }
+    const auto dense = static_cast<double>(sizes.dense_parameters() * std::ssize(mixtures));
     const auto budget = static_cast<int64_t>((1.0 - request_.rule.ratio) * dense);
-    NMM_ASSIGN(const FoundShapes found,
-               find_shapes(Form::kNeurons, sizes, request_.rule.block, all, budget));
-    std::vector<int64_t> neurons;
-    for (const io::MlpShape& shape : found.shapes) {
-      neurons.push_back(shape.neurons > 0 ? shape.neurons : sizes.inner);
-    }
-    return neurons;
+    return find_mixture_shapes(request_.form, sizes, request_.rule.block, mixtures, budget);
   }
 
   const CompressionInputs& inputs_;
   const io::ModelConfig& config_;
   const ExpertSizesRequest& request_;
   const fs::path& statistics_;
-  std::vector<std::vector<PredictedLosses>> losses_;  // only their neurons
+  std::vector<MixtureLosses> losses_;  // of every layer
   ExpertSizes sizes_;
 };
 
@@ -150,6 +201,12 @@ std::vector<std::vector<int64_t>> ExpertSizes::widths() const {
     for (const ExpertReport& expert : layer) widths.push_back(expert.neurons);
   }
   return all;
+}
+
+std::vector<io::ExpertBases> ExpertSizes::basis_ranks() const {
+  std::vector<io::ExpertBases> ranks;
+  for (const BasisReport& layer : bases) ranks.push_back(layer.ranks);
+  return ranks;
 }
 
 std::vector<std::vector<ExpertUse>> ExpertSizes::uses() const {
@@ -176,20 +233,21 @@ Status check_expert_sizes(const io::ModelConfig& config, const ExpertSizesReques
     (void)left;
     return {};
   }
-  if (request.uniform) {
-    NMM_ASSIGN(const io::MlpShape shape,
-               uniform_shape(Form::kNeurons, sizes_of_expert(config), request.rule));
-    (void)shape;
+  if (!request.uniform) return check_smallest(config, request);
+  if (request.form == Form::kBasis) {
+    NMM_ASSIGN(const int64_t rank, uniform_basis(sizes_of_layer(config), request.rule));
+    (void)rank;
     return {};
   }
-  const int64_t width = config.experts->width, least = std::min(request.rule.block, width);
-  if (static_cast<double>(least) <= (1.0 - request.rule.ratio) * static_cast<double>(width)) {
-    return {};
+  if (request.form == Form::kMixed) {
+    return fail(
+        "form mixed of a mixture has no uniform sizes; use allocate predicted, or form neurons or "
+        "basis");
   }
-  return fail(
-      "ratio {} with block {} leaves less than a block of the {} neurons of an expert; use a "
-      "smaller ratio or a smaller block",
-      request.rule.ratio, request.rule.block, width);
+  NMM_ASSIGN(const io::MlpShape shape,
+             uniform_shape(Form::kNeurons, sizes_of_expert(config), request.rule));
+  (void)shape;
+  return {};
 }
 
 Result<ExpertSizes> choose_expert_sizes(const CompressionInputs& inputs,
@@ -200,6 +258,7 @@ Result<ExpertSizes> choose_expert_sizes(const CompressionInputs& inputs,
 
 io::ModelConfig config_of_experts(io::ModelConfig config, const ExpertSizes& sizes) {
   io::Experts& experts = *config.experts;
+  experts.bases = sizes.basis_ranks();
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (!config.is_mixture(layer)) continue;
     if (sizes.form == Form::kExperts) {

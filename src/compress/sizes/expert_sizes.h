@@ -1,10 +1,14 @@
 #pragma once
-// Chooses which neurons the experts of a mixture keep, or which experts a layer keeps.
-// `compress` (compressed_mixture.h) calls it.
+// Chooses which neurons the experts of a mixture keep, which experts a layer keeps, and how large
+// the bases are that the experts of a layer share. `compress` (compressed_mixture.h) calls it.
 //
 //   neurons   All experts lose as many neurons, or each as many as it can spare: all experts of all
 //             layers then share one budget by their predicted losses. Losses of rarely chosen
 //             experts are small, because their statistics count each token by its routing weight.
+//   basis     The experts of a layer share bases, of the same rank in all layers, or of the ranks
+//   with
+//             the least predicted loss.
+//   mixed     Both, as far as each pays.
 //   experts   The experts that the router chooses least often are dropped, as many in every layer.
 
 #include <cstdint>
@@ -26,24 +30,35 @@ struct ExpertReport {
   double predicted_loss = 0.0;  // nats per token; 0 for form experts, which predicts none
 };
 
+// The result of the bases of one layer.
+struct BasisReport {
+  io::ExpertBases ranks;
+  double predicted_loss = 0.0;  // nats per token
+};
+
 // A request for sizes.
 struct ExpertSizesRequest {
-  Form form = Form::kNeurons;  // or kExperts
+  Form form = Form::kNeurons;  // or kExperts, kBasis, kMixed
   RankRule rule;
-  bool uniform = false;  // form neurons: the same number for all experts
+  bool uniform = false;  // neurons: the same number for all experts; basis: the same ranks
 };
 
 // The sizes of all experts.
 struct ExpertSizes {
-  Form form = Form::kNeurons;  // or kExperts
+  Form form = Form::kNeurons;  // or kExperts, kBasis, kMixed
   bool uniform = false;        // all experts have as many neurons
+  bool by_formula = false;     // the sizes follow from the ratio or from use, not from losses
+  // The bases of every layer; empty if the form has none.
+  std::vector<BasisReport> bases;
   // The experts of every layer; empty for a layer that is no mixture.
   std::vector<std::vector<ExpertReport>> layers;
-  // Form neurons: the neurons of each expert, the most important first.
+  // The neurons of each expert, the most important first; empty lists if all are kept.
   std::vector<std::vector<std::vector<int32_t>>> orders;
 
   // Returns the neurons of each expert of each layer.
   std::vector<std::vector<int64_t>> widths() const;
+  // Returns the ranks of the bases of each layer, or nothing if the form has none.
+  std::vector<io::ExpertBases> basis_ranks() const;
   // Returns how often each expert of each layer was chosen.
   std::vector<std::vector<ExpertUse>> uses() const;
   // Returns the experts that a layer keeps, ascending.

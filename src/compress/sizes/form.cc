@@ -8,13 +8,14 @@
 namespace neuronmm::compress {
 namespace {
 
-constexpr std::array<std::pair<Form, std::string_view>, 7> kFormNames = {
+constexpr std::array<std::pair<Form, std::string_view>, 8> kFormNames = {
     {{Form::kUv, "uv"},
      {Form::kPivoted, "pivoted"},
      {Form::kNarrow, "narrow"},
      {Form::kNeurons, "neurons"},
      {Form::kMixed, "mixed"},
      {Form::kExperts, "experts"},
+     {Form::kBasis, "basis"},
      {Form::kAuto, "auto"}}};
 
 // Returns the parameters of a matrix [neurons, hidden], or of its transpose, at `rank`. Pivots are
@@ -59,7 +60,8 @@ Result<Form> parse_form(std::string_view name) {
   for (const auto& [form, known] : kFormNames) {
     if (known == name) return form;
   }
-  return fail("expected uv, pivoted, narrow, neurons, mixed, experts or auto, found \"{}\"", name);
+  return fail("expected uv, pivoted, narrow, neurons, mixed, experts, basis or auto, found \"{}\"",
+              name);
 }
 
 int64_t MlpSizes::parameters(const io::MlpShape& shape) const {

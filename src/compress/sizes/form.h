@@ -10,8 +10,9 @@
 //   neurons   A dense MLP with fewer neurons.
 //   mixed     Fewer neurons, input pivots and output pivots together, each as far as it pays.
 //   experts   Mixtures of experts only: fewer experts.
+//   basis     Mixtures of experts only: all experts of a layer read and write through shared bases.
 //   auto      Mixed, pivoted or neurons, whichever is predicted or measured to lose least
-//             (form_choice.h). Neurons for mixtures.
+//             (form_choice.h). For mixtures, see compressed_mixture.h.
 
 #include <cstdint>
 #include <string_view>
@@ -23,7 +24,7 @@
 
 namespace neuronmm::compress {
 
-enum class Form { kUv, kPivoted, kNarrow, kNeurons, kMixed, kExperts, kAuto };
+enum class Form { kUv, kPivoted, kNarrow, kNeurons, kMixed, kExperts, kBasis, kAuto };
 std::string_view form_name(Form form);  // "uv", "pivoted", ...
 Result<Form> parse_form(std::string_view name);
 

@@ -41,8 +41,17 @@ bool has_own_inputs(const io::ModelConfig& config, Gathered what) {
          triangle * config.experts->count * config.num_hidden_layers <= kMostInputBytes;
 }
 
+bool has_bases(const io::ModelConfig& config) { return !config.experts->bases.empty(); }
+
+// The means of a layer, in their order. The last two are only in models whose experts share bases.
+enum LayerMean { kLayerIn, kLayerResidual, kBasisIn, kBasisOut };
 std::vector<Mean> layer_means(const io::ModelConfig& config) {
-  return {{"in", {config.hidden_size, config.hidden_size}, true}, {"residual", {1, 1}}};
+  const Shape square = {config.hidden_size, config.hidden_size};
+  std::vector<Mean> means = {{"in", square, true}, {"residual", {1, 1}}};
+  if (!has_bases(config)) return means;
+  means.push_back({"basis_in", square, true});
+  means.push_back({"basis_out", square, true});
+  return means;
 }
 
 std::vector<Mean> expert_means(const io::ModelConfig& config, int64_t expert) {
@@ -85,7 +94,8 @@ void add_scaled(double factor, const DoubleMatrix& from, DoubleMatrix& to) {
 // Replaces the sums of an expert that too few tokens have chosen. With n tokens of its own of the
 // `enough` that it should have, its means per token are n parts of its own and enough - n parts of
 // the layer's, whose tokens count as its own do on average, or as those of all experts if it has
-// none. An expert that no token chose counts as if one had.
+// none. An expert that no token chose counts as if one had. `in` is the sum of what all experts of
+// the layer could read.
 void complete_expert(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, double enough,
                      double tokens, double square_of_all) {
   DoubleMatrix& counts = *sums[kCounts];
@@ -120,6 +130,7 @@ std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config, Gathered wha
                                  {1, inner},
                                  {1, kNumCounts}});
   }
+  if (has_bases(config)) shapes.insert(shapes.end(), 2, {config.hidden_size, config.hidden_size});
   return shapes;
 }
 
@@ -128,7 +139,8 @@ OpenMixture::OpenMixture(const io::ModelConfig& config, const model::LayerWeight
     : backend_(backend),
       around_(config, weights.post_attention_norm, weights.mlp_output_norm),
       norms_output_(!weights.mlp_output_norm.empty()),
-      router_(backend, *weights.mixture) {
+      router_(backend, *weights.mixture),
+      bases_(backend, *weights.mixture) {
   for (const ops::MlpWeight& expert : weights.mixture->experts) {
     experts_.push_back(std::make_unique<OpenMlp>(expert, backend));
   }
@@ -142,15 +154,9 @@ void OpenMixture::apply(MutableMatrixView hidden, DoubleMatrix& in, DoubleMatrix
   const ConstMatrixView x = around_.input(backend_, hidden, normed.view());
   add_gram(x, in);
   const auto groups = ops::group_by_expert(router_.choose(x), router_.active(), router_.experts());
-  const int64_t sampled = std::min(kSampleOfSequence, x.rows);
-  std::vector<int32_t> rows;
-  for (int64_t i = 0; i < sampled; ++i) rows.push_back(static_cast<int32_t>(i * x.rows / sampled));
-  const Matrix sample = rows_at(x, rows);
-  for (size_t e = 0; e < experts_.size(); ++e) {
-    const auto own = sums.subspan(e * kExpertSums, kExpertSums);
-    add_expert(e, groups, x, own, out);
-    add_sample(e, sample.view(), own);
-  }
+  bases_.apply(x, out.view(), [&](ConstMatrixView z, MutableMatrixView sum) {
+    add_experts(groups, z, sums, sum);
+  });
   const double before = norms_output_ ? mean_squares(out.view()) : 0.0;
   around_.finish(backend_, out.view());
   backend_.add(out.view(), hidden);
@@ -158,9 +164,27 @@ void OpenMixture::apply(MutableMatrixView hidden, DoubleMatrix& in, DoubleMatrix
   residual(0, 0) += mean_squares(hidden) * (after > 0.0 ? before / after : 1.0);
 }
 
+void OpenMixture::add_experts(const ops::ExpertGroups& groups, ConstMatrixView z,
+                              std::span<DoubleMatrix> sums, MutableMatrixView out) const {
+  const int64_t sampled = std::min(kSampleOfSequence, z.rows);
+  std::vector<int32_t> rows;
+  for (int64_t i = 0; i < sampled; ++i) rows.push_back(static_cast<int32_t>(i * z.rows / sampled));
+  const Matrix sample = rows_at(z, rows);
+  for (int64_t i = 0; i < out.rows; ++i) std::fill_n(out.row(i), out.columns, 0.0f);
+  for (size_t e = 0; e < experts_.size(); ++e) {
+    const auto own = sums.subspan(e * kExpertSums, kExpertSums);
+    add_expert(e, groups, z, own, out);
+    add_sample(e, sample.view(), own);
+  }
+  const auto of_bases = sums.subspan(experts_.size() * kExpertSums);
+  if (of_bases.empty()) return;
+  add_gram(z, of_bases[0]);
+  add_gram(ConstMatrixView(out), of_bases[1]);
+}
+
 // Adds what one expert computes for the tokens that have chosen it.
 void OpenMixture::add_expert(size_t expert, const ops::ExpertGroups& groups, ConstMatrixView x,
-                             std::span<DoubleMatrix> sums, Matrix& out) const {
+                             std::span<DoubleMatrix> sums, MutableMatrixView out) const {
   const auto index = static_cast<int64_t>(expert);
   const auto first = static_cast<size_t>(groups.first[expert]);
   const auto count = static_cast<size_t>(groups.tokens_of(index));
@@ -169,7 +193,7 @@ void OpenMixture::add_expert(size_t expert, const ops::ExpertGroups& groups, Con
   const auto weights = std::span(groups.weights).subspan(first, count);
   std::vector<float> squares;
   for (const float weight : weights) squares.push_back(weight * weight);
-  Matrix inputs = rows_at(x, rows), outputs(inputs.rows(), x.columns);
+  Matrix inputs = rows_at(x, rows), outputs(inputs.rows(), out.columns);
   const OpenMlp& mlp = *experts_[expert];
   Matrix neurons = mlp.neurons_of(inputs.view(), squares, sums[kOwnGates], sums[kOwnUps]);
   mlp.finish(neurons.view(), outputs.view());
@@ -177,11 +201,11 @@ void OpenMixture::add_expert(size_t expert, const ops::ExpertGroups& groups, Con
   for (size_t i = 0; i < count; ++i) {
     const float* const from = outputs.row(static_cast<int64_t>(i));
     float* const to = out.row(rows[i]);
-    for (int64_t j = 0; j < x.columns; ++j) to[j] += from[j];
+    for (int64_t j = 0; j < out.columns; ++j) to[j] += from[j];
   }
   scale_rows(neurons, weights);
   add_gram(neurons.view(), sums[kOwnNeurons]);
-  if (sums[kOwnIn].rows() == x.columns) {
+  if (sums[kOwnIn].rows() > 1) {
     scale_rows(inputs, weights);
     add_gram(inputs.view(), sums[kOwnIn]);
   }
@@ -205,7 +229,7 @@ Status write_expert_statistics(const fs::path& path, const io::ModelConfig& conf
                                DoubleMatrix& in, DoubleMatrix& residual,
                                std::span<DoubleMatrix*> sums, const std::string& source) {
   const int64_t experts = config.experts->count;
-  NMM_CHECK(std::ssize(sums) == experts * static_cast<int64_t>(kExpertSums));
+  NMM_CHECK(sums.size() == expert_sum_shapes(config, Gathered::kMlps).size());
   const auto of_expert = [&](int64_t e) {
     return sums.subspan(static_cast<size_t>(e) * kExpertSums, kExpertSums);
   };
@@ -218,11 +242,15 @@ Status write_expert_statistics(const fs::path& path, const io::ModelConfig& conf
              enough = static_cast<double>(enough_tokens_of_expert(config));
   std::vector<Mean> means = layer_means(config);
   std::vector<DoubleMatrix*> written = {&in, &residual};
+  for (DoubleMatrix* const sum : sums.subspan(static_cast<size_t>(experts) * kExpertSums)) {
+    written.push_back(sum);
+  }
+  const DoubleMatrix& read = has_bases(config) ? *written[kBasisIn] : in;
   for (int64_t e = 0; e < experts; ++e) {
     const auto own = of_expert(e);
     DoubleMatrix& counts = *own[kCounts];
     const bool of_layer = counts(0, kChosen) < enough;
-    if (of_layer) complete_expert(own, in, enough, text, chosen > 0.0 ? squares / chosen : 1.0);
+    if (of_layer) complete_expert(own, read, enough, text, chosen > 0.0 ? squares / chosen : 1.0);
     counts(0, kSampled) = of_layer ? text : 0.0;  // the file says so by 1 or 0
     for (const Mean& mean : expert_means(config, e)) means.push_back(mean);
     for (const ExpertSum sum : {kOwnNeurons, kOwnGates, kOwnUps, kCounts}) {
@@ -248,13 +276,29 @@ Result<MlpStatistics> read_expert_statistics(const fs::path& work, int64_t layer
   const fs::path path = statistics_path(work, layer);
   const std::vector<Mean> of_layer = layer_means(config);
   std::vector<Mean> wanted = expert_means(config, expert);
-  wanted.back() = of_layer[1];
+  wanted.back() = of_layer[kLayerResidual];
   wanted.push_back(input_mean(config, expert));
   const auto file = io::SafetensorsFile::open(path);
-  if (file.ok() && !file->tensors().contains(wanted.back().name)) wanted.back() = of_layer[0];
+  if (file.ok() && !file->tensors().contains(wanted.back().name)) {
+    wanted.back() = of_layer[has_bases(config) ? kBasisIn : kLayerIn];
+  }
   NMM_ASSIGN(auto means, read_means(path, wanted));
   return MlpStatistics{std::move(means[4]), std::move(means[0]), std::move(means[1]),
                        std::move(means[2]), std::move(means[3])};
+}
+
+Result<DoubleMatrix> read_layer_inputs(const fs::path& work, int64_t layer,
+                                       const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means,
+             read_means(statistics_path(work, layer), {{layer_means(config)[kLayerIn]}}));
+  return std::move(means[0]);
+}
+
+Result<DoubleMatrix> read_basis_outputs(const fs::path& work, int64_t layer,
+                                        const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means,
+             read_means(statistics_path(work, layer), {{layer_means(config)[kBasisOut]}}));
+  return std::move(means[0]);
 }
 
 Result<std::vector<std::vector<ExpertUse>>> read_expert_uses(const fs::path& work,

@@ -12,6 +12,9 @@
 // The Gram matrices of the experts' inputs serve rounding alone. Where they would take too many
 // bytes, all experts of a layer have that of the layer.
 //
+// Experts of a compressed model may share bases. What they read and return is then narrower than H,
+// and fills the first rows and columns of its Gram matrix.
+//
 // A layer's statistics are one file. H hidden_size, I the neurons of the largest expert.
 
 #include <filesystem>
@@ -58,14 +61,17 @@ class OpenMixture {
              std::span<DoubleMatrix> sums) const;
 
  private:
+  void add_experts(const ops::ExpertGroups& groups, ConstMatrixView z, std::span<DoubleMatrix> sums,
+                   MutableMatrixView out) const;
   void add_expert(size_t expert, const ops::ExpertGroups& groups, ConstMatrixView x,
-                  std::span<DoubleMatrix> sums, Matrix& out) const;
+                  std::span<DoubleMatrix> sums, MutableMatrixView out) const;
   void add_sample(size_t expert, ConstMatrixView sample, std::span<DoubleMatrix> sums) const;
 
   const ops::Backend& backend_;
   model::SubLayer around_;
   bool norms_output_;
   ops::Router router_;
+  ops::SharedBases bases_;
   std::vector<std::unique_ptr<OpenMlp>> experts_;
 };
 
@@ -78,9 +84,16 @@ Status write_expert_statistics(const std::filesystem::path& path, const io::Mode
 // Fails unless the layer's file has the statistics of this model's experts and a right checksum.
 Status check_expert_statistics(const std::filesystem::path& path, const io::ModelConfig& config);
 // Reads the statistics of one expert from the folder `work`. `residual` is that of the layer, and
-// so is `in` if the file has none of the expert.
+// so is `in` if the file has none of the expert. `in` is of what the expert reads.
 Result<MlpStatistics> read_expert_statistics(const std::filesystem::path& work, int64_t layer,
                                              int64_t expert, const io::ModelConfig& config);
+// Reads the mean of x·xᵀ [H, H] over all tokens, where x is what the layer's router reads.
+Result<DoubleMatrix> read_layer_inputs(const std::filesystem::path& work, int64_t layer,
+                                       const io::ModelConfig& config);
+// Reads the mean of s·sᵀ [H, H], where s is what the basis of the layer's outputs reads. Fails if
+// the model has no bases.
+Result<DoubleMatrix> read_basis_outputs(const std::filesystem::path& work, int64_t layer,
+                                        const io::ModelConfig& config);
 // Reads how often each expert of each layer was chosen. A layer that is no mixture has an empty
 // list.
 Result<std::vector<std::vector<ExpertUse>>> read_expert_uses(const std::filesystem::path& work,
