@@ -110,12 +110,12 @@ void print_experts(const ReportWriter& writer, const io::ModelConfig& config) {
                experts.active, experts.widths.empty() ? "" : "at most ", experts.width,
                experts.divided ? "" : ", weights not divided by their sum",
                layers_text(layers, config));
-  if (experts.bases.empty()) return;
   int64_t input = 0, output = 0;
   for (const auto& [in, out] : experts.bases) {
     input += in > 0 ? 1 : 0;
     output += out > 0 ? 1 : 0;
   }
+  if (input + output == 0) return;
   writer.print("  {:<24}of inputs in {} layers, of outputs in {}\n", "shared bases", input, output);
 }
 

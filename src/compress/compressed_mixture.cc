@@ -224,6 +224,7 @@ Status write_mixture_card(const CompressedModel& model, const ExpertSizes& sizes
   const CompressRequest& request = model.request;
   ModelCard card = model_card(output.out(), request.model, std::string(form_title(sizes.form)));
   card.plain = is_plain(model, sizes);
+  card.has_code = false;
   card.tags = {"pruned"};
   if (request.weights) card.tags.push_back(bits_tag(request.weights->linear));
   card.facts = {

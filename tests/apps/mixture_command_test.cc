@@ -127,7 +127,9 @@ TEST_F(MixtureCommand, GetsSharedBases) {
   EXPECT_TRUE(report["bases"][1]["input"].is_null() && report["bases"][1]["output"].is_null());
   expect(neuronmm("inspect " + path("a") + " --processes 2"), 0,
          {"shared bases", "5, 2 per token, 48 neurons each", "form basis"});
-  EXPECT_NE(read(path("a") + "/README.md").find("shared bases"), std::string::npos);
+  const std::string card = read(path("a") + "/README.md");
+  EXPECT_NE(card.find("shared bases"), std::string::npos);
+  EXPECT_EQ(card.find("trust_remote_code"), std::string::npos) << "no code is in the folder";
   const std::string generate = " --prompt Once --max-new-tokens 8 --temperature 0";
   expect(neuronmm("generate " + path("a") + generate), 0, {});
   for (const std::string bits : {"8", "6", "4"}) {

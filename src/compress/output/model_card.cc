@@ -117,7 +117,15 @@ std::string code_of_folder() {
   return text;
 }
 
-std::string how_to_load(const std::string& folder, bool plain) {
+std::string how_to_load(const std::string& folder, bool plain, bool has_code) {
+  const std::string by_neuronmm = fmt::format(
+      "With neuronmm{1}:\n\n"
+      "```\n"
+      "neuronmm inspect {0}\n"
+      "neuronmm generate {0} \"Once upon a time\"\n"
+      "```\n",
+      folder, plain || has_code ? "" : ", as no other program has this form");
+  if (!plain && !has_code) return "\n## How to load it\n\n" + by_neuronmm;
   return fmt::format(
              "\n## How to load it\n\n"
              "With transformers{1}:\n\n"
@@ -125,15 +133,10 @@ std::string how_to_load(const std::string& folder, bool plain) {
              "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
              "model = AutoModelForCausalLM.from_pretrained(\"{0}\"{2})\n"
              "tokenizer = AutoTokenizer.from_pretrained(\"{0}\"{2})\n"
-             "```\n\n"
-             "With neuronmm:\n\n"
-             "```\n"
-             "neuronmm inspect {0}\n"
-             "neuronmm generate {0} \"Once upon a time\"\n"
-             "```\n",
+             "```\n\n",
              folder, plain ? "" : ", which runs our Python files (see below)",
              plain ? "" : ", trust_remote_code=True") +
-         (plain ? "" : code_of_folder() + kNamesOfTensors);
+         by_neuronmm + (plain ? "" : code_of_folder() + kNamesOfTensors);
 }
 
 }  // namespace
@@ -196,7 +199,7 @@ std::string model_card_text(const ModelCard& card) {
   for (const auto& [name, value] : card.facts) {
     text += "| " + in_cell(name) + " | " + in_cell(value) + " |\n";
   }
-  return text + how_to_load(in_cell(card.folder), card.plain);
+  return text + how_to_load(in_cell(card.folder), card.plain, card.has_code);
 }
 
 std::string folder_name(const std::filesystem::path& folder) {

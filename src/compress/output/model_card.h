@@ -35,7 +35,8 @@ struct ModelCard {
   std::string license;            // license_lines() of the original model's README
   std::vector<std::string> tags;  // in addition to "neuronmm"
   std::vector<std::pair<std::string, std::string>> facts;  // rows of the table
-  bool plain = false;  // other programs can load the model without our code
+  bool plain = false;    // other programs can load the model without our code
+  bool has_code = true;  // the folder has the code with which transformers loads the model
 };
 
 // Returns a card for `out`, made from the folder `model`, with title, names and license. The title
