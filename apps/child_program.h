@@ -1,6 +1,6 @@
 #pragma once
 // Runs another program that does a part of a command's work, reads what it prints, and waits for
-// its end. metric_program.h and the kernel commands use it to start neuronmm-finetune and Python.
+// its end. The kernel commands start Python so.
 // A program that is missing, cannot be run or fails is reported to the caller, never thrown.
 
 #include <string>

@@ -18,7 +18,6 @@
 #include "model/float_folder.h"
 #include "processes.h"
 #include "report_writer.h"
-#include "training/metric_program.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -128,9 +127,7 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
     return writer.write_json(summary_json(reported, summary));
   };
   NMM_ASSIGN(const auto summary,
-             compress::compress(request, backend, progress, {}, measure,
-                                metric_maker(request.model, flags.device.threads, progress),
-                                helpers, write_report));
+             compress::compress(request, backend, progress, {}, measure, helpers, write_report));
   print_summary(writer, summary);
   if (!summary.experts) warn_of_share(request, summary.plan);
   print_loss(writer, !flags.no_measure, summary.loss);

@@ -7,7 +7,6 @@
 #include "flags.h"
 #include "model/float_folder.h"
 #include "report_writer.h"
-#include "training/metric_program.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -121,7 +120,6 @@ compress::CompressSettings compress_settings(const CompressFlags& flags) {
   given.group = flags.bits.group;
   given.lm_head_bits = flags.bits.lm_head_bits;
   given.embedding_bits = flags.bits.embedding_bits;
-  given.can_make_metric = metric_program_available();
   given.text_comes_later = flags.dry_run;
   auto settings = compress::compress_settings(given, OptionNames::kFlags);
   if (!settings.ok()) throw CLI::ValidationError(settings.error().message);

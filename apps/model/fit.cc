@@ -18,7 +18,6 @@
 #include "plot/page.h"
 #include "processes.h"
 #include "report_writer.h"
-#include "training/metric_program.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -57,7 +56,6 @@ fit::FitRequest fit_request(const FitFlags& flags) {
   if (!flags.prefill.empty()) given.budget.prefill = times_of("--prefill", flags.prefill);
   require_one_stdin("--calibration", given.calibration);
   given.simulated = flags.device.simulated();
-  given.can_make_metric = metric_program_available();
   auto request = fit::fit_settings(given, OptionNames::kFlags);
   if (!request.ok()) throw CLI::ValidationError(request.error().message);
   return *std::move(request);
@@ -72,9 +70,7 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
   const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};
   Progress progress(stderr);
-  NMM_ASSIGN(const auto result,
-             fit::fit(request, device, backend, progress,
-                      metric_maker(request.model, flags.device.threads, progress), helpers));
+  NMM_ASSIGN(const auto result, fit::fit(request, device, backend, progress, helpers));
   if (flags.device.simulated()) {
     report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);
   }

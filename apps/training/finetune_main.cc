@@ -13,7 +13,6 @@
 #include "process.h"
 #include "report_writer.h"
 #include "training/finetune_flags.h"
-#include "training/metric_command.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -138,7 +137,6 @@ int main(int argc, char** argv) {
     neuronmm::io::set_mount_opener(neuronmm::gguf::open_mounted);
     neuronmm::apps::Program program;
     neuronmm::apps::add_trainer(program);
-    neuronmm::apps::add_metric(program);
     return program.run(argc, argv);
   });
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Finds neuronmm-finetune, the program that links libtorch, and declares the environment it runs
-// in. The command `finetune` becomes this program, and metric_program.h starts it.
+// in. The command `finetune` becomes this program.
 
 #include <filesystem>
 

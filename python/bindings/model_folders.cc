@@ -27,7 +27,6 @@
 #include "job.h"
 #include "language_model.h"
 #include "removed_options.h"
-#include "training/metric_program.h"
 
 namespace neuronmm::python {
 namespace {
@@ -46,8 +45,6 @@ struct CompressFlags {
   std::vector<fs::path> calibration;
   std::optional<int64_t> calibration_tokens, self_generated;
   std::optional<fs::path> statistics;
-  // The program neuronmm-finetune.
-  std::optional<fs::path> metric_program;
   bool measure = true, force = false;
 };
 
@@ -79,7 +76,6 @@ Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
   given.self_generated = flags.self_generated;
   given.statistics = flags.statistics.value_or("");
   given.force = flags.force;
-  given.can_make_metric = flags.metric_program.has_value();
   return compress::compress_settings(given, OptionNames::kKeywords);
 }
 
@@ -89,21 +85,6 @@ Status read_texts(std::optional<compress::CalibrationText>& calibration) {
     NMM_ASSIGN(text.text, text_of_file(text.name));
   }
   return {};
-}
-
-// Returns a function that computes the metric with another program, which not every installation
-// has.
-compress::MakeMetric make_metric_of(const CompressFlags& flags, bool shown) {
-  if (!flags.metric_program) return {};
-  return [&flags, shown](const std::vector<std::vector<text::TokenId>>& sequences,
-                         const fs::path& file) {
-    return apps::run_metric_program({.model = flags.model,
-                                     .sequences = sequences,
-                                     .out = file,
-                                     .threads = num_threads(),
-                                     .silent = !shown},
-                                    *flags.metric_program);
-  };
 }
 
 Result<compress::CompressSummary> run_compress(const CompressFlags& flags,
@@ -120,8 +101,7 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags,
                                   summary.dense_perplexity, summary.perplexity};
   };
   return compress::compress(request, *backend, progress, {},
-                            flags.measure ? measure : compress::MeasureLoss(),
-                            make_metric_of(flags, shown));
+                            flags.measure ? measure : compress::MeasureLoss());
 }
 
 nb::dict loss_dict(const compress::MeasuredLoss& loss) {
@@ -296,7 +276,6 @@ void bind_model_folders(nb::module_& m) {
               nb::for_setter(nb::arg().none()))
       .def_rw("self_generated", &CompressFlags::self_generated, nb::for_setter(nb::arg().none()))
       .def_rw("statistics", &CompressFlags::statistics, nb::for_setter(nb::arg().none()))
-      .def_rw("metric_program", &CompressFlags::metric_program, nb::for_setter(nb::arg().none()))
       .def_rw("measure", &CompressFlags::measure)
       .def_rw("force", &CompressFlags::force);
   m.def("compress", &compress_model, "flags"_a, "num_threads"_a, "progress"_a);

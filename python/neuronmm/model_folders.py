@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -152,9 +151,7 @@ def compress(
     allocate measured (predicted without a text). Method svd implies form uv. Form uv has the
     defaults whitened and uniform.
 
-    Method two-sided needs the program neuronmm-finetune on the PATH or at $NEURONMM_FINETUNE.
-    Without it whitened is used, with a warning. An interrupted call keeps what it has finished, and
-    the same call continues from there.
+    An interrupted call keeps what it has finished, and the same call continues from there.
     """
     flags = _native.CompressFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
@@ -169,7 +166,6 @@ def compress(
     _set_bits(flags, bits, group, lm_head_bits, embedding_bits)
     _set_calibration(flags, calibration, calibration_tokens, statistics)
     flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
-    flags.metric_program = _metric_program()
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))
     for note in values.pop("notes"):
@@ -197,10 +193,6 @@ def _set_calibration(flags: _Flags, texts: _Path | Sequence[_Path], tokens: int 
     flags.calibration = [os.fspath(file) for file in files]
     flags.calibration_tokens = None if tokens is None else whole_number("calibration_tokens", tokens, 1, 1 << 40)
     flags.statistics = None if statistics is None else os.fspath(statistics)
-
-
-def _metric_program() -> str | None:
-    return shutil.which(os.environ.get("NEURONMM_FINETUNE", "neuronmm-finetune"))
 
 
 @refuses_removed("quantize")

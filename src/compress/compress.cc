@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/kept_work.h"
-#include "base/notices.h"
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
 #include "compress/compressed_mixture.h"
@@ -187,7 +186,6 @@ class Compression {
   }
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const MeasureLoss& measure,
-                              const MakeMetric& make_metric,
                               const io::BeforeOutput<CompressSummary>& before_output) {
     NMM_ASSIGN(auto output,
                io::FolderWriter::create(request_.out, if_exists(request_), request_.model));
@@ -197,8 +195,7 @@ class Compression {
     NMM_TRY(open_work(work, request_, settings, progress_));
     const KeptWork kept(work.parent_path().string());
     if (uses_generated_text(request_)) NMM_TRY(write_text(work));
-    if (request_.lacks_metric) notify(kWithoutMetric);
-    NMM_ASSIGN(const TextStatistics statistics, gather(work, make_metric));
+    NMM_ASSIGN(const TextStatistics statistics, gather(work));
     NMM_TRY(choose_sizes(statistics, work));
     NMM_TRY(narrow(statistics, work, on_matrix));
     NMM_TRY(write(output, measure));
@@ -235,7 +232,7 @@ class Compression {
     return {};
   }
 
-  Result<TextStatistics> gather(const fs::path& work, const MakeMetric& make_metric) const {
+  Result<TextStatistics> gather(const fs::path& work) const {
     TextStatistics statistics;
     const bool matrices = !narrows_mlps(request_);
     if (matrices && request_.method == Method::kSvd) return statistics;
@@ -248,7 +245,7 @@ class Compression {
         .saved = calibration_.statistics ? &*calibration_.statistics : nullptr,
         .method = method_name(request_.method),
         .force = request_.force};
-    NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work, make_metric));
+    NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work));
     if (config_.experts) {
       statistics.files = std::move(files);
     } else if (matrices) {
@@ -352,8 +349,7 @@ class Compression {
 
 Result<CompressSummary> compress(const CompressRequest& asked, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 const MeasureLoss& measure, const MakeMetric& make_metric,
-                                 DataParallel* helpers,
+                                 const MeasureLoss& measure, DataParallel* helpers,
                                  const io::BeforeOutput<CompressSummary>& before_output) {
   NMM_TRY(check_request(asked));
   NMM_TRY(load_blas());
@@ -375,7 +371,7 @@ Result<CompressSummary> compress(const CompressRequest& asked, const ops::Backen
   Compression compression(request, backend, progress, helpers, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
                           std::move(calibration));
-  return compression.run(on_matrix, measure, make_metric, before_output);
+  return compression.run(on_matrix, measure, before_output);
 }
 
 }  // namespace neuronmm::compress

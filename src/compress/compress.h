@@ -56,16 +56,14 @@ struct CompressSummary {
 };
 
 // Compresses a model. `backend` runs the calibration text. `progress` gets all output. on_matrix is
-// called for every matrix that is factorized alone. `make_metric` computes the output metric of
-// method two-sided. `helpers` are processes that share the work; this process is then process 0. An
-// interrupted run keeps what is finished in out + ".partial", and the same request continues it.
-// Fails on requests that check_request() refuses, models that are compressed already, texts and
-// statistics that do not fit the model, and outputs that io::FolderWriter refuses.
+// called for every matrix that is factorized alone. `helpers` are processes that share the work;
+// this process is then process 0. An interrupted run keeps what is finished in out + ".partial",
+// and the same request continues it. Fails on requests that check_request() refuses, models that
+// are compressed already, texts and statistics that do not fit the model, and outputs that
+// io::FolderWriter refuses.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
-                                 const MeasureLoss& measure = {},
-                                 const MakeMetric& make_metric = {},
-                                 DataParallel* helpers = nullptr,
+                                 const MeasureLoss& measure = {}, DataParallel* helpers = nullptr,
                                  const io::BeforeOutput<CompressSummary>& before_output = {});
 
 }  // namespace neuronmm::compress

@@ -162,7 +162,6 @@ Result<CompressRequest> mixture_request(CompressRequest request, const io::Model
     return fail("{}: its layers are mixtures of experts, which take no sizes per layer", model);
   }
   if (request.method == Method::kTwoSided) request.method = Method::kWhitened;
-  request.lacks_metric = false;
   if (request.form == Form::kExperts) {
     request.allocate = Allocate::kUniform;
   } else if (request.allocate == Allocate::kMeasured) {

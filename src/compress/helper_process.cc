@@ -9,6 +9,7 @@
 #include "compress/linear_algebra/blas.h"
 #include "compress/sizes/loss_job.h"
 #include "compress/statistics/data_parallel.h"
+#include "compress/statistics/output_metric.h"
 #include "compress/statistics/sequence_groups.h"
 #include "io/model_folder.h"
 #include "model/rope.h"
@@ -176,6 +177,9 @@ class HelperProcess {
           break;
         case Request::kJobs:
           run_jobs(in);
+          break;
+        case Request::kMetric:
+          help_with_metric(communicator_, checkpoint_.folder(), in);
           break;
       }
       checkpoint_.release_pages();

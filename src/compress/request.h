@@ -65,8 +65,6 @@ struct CompressRequest {
   // Deletes that work even without `force`. `fit` sets it, which has made sure that the work is its
   // own.
   bool deletes_work = false;
-  // Whether the method would be two-sided if the metric could be made. A notice says so.
-  bool lacks_metric = false;
 };
 
 // Returns whether sizes are chosen and MLPs narrowed as a whole (shape_choice.h, narrow_layers.h).

@@ -1,7 +1,5 @@
 #include "compress/settings.h"
 
-#include <system_error>
-
 #include <nlohmann/json.hpp>
 
 #include "compress/statistics/saved_statistics.h"
@@ -53,14 +51,6 @@ Allocate allocate_of(const CompressGiven& given, Form form) {
   // With statistics and no text, losses can only be predicted.
   const bool text = has_text(given) || (given.text_comes_later && given.statistics.empty());
   return text ? Allocate::kMeasured : Allocate::kPredicted;
-}
-
-// Returns whether there is a metric, or a program that can make it.
-bool has_metric(const CompressGiven& given) {
-  std::error_code ignored;
-  return given.can_make_metric ||
-         (!given.statistics.empty() &&
-          fs::exists(SavedStatistics::metric_path(given.statistics), ignored));
 }
 
 int64_t calibration_tokens(const CompressGiven& given, const CompressRequest& request) {
@@ -138,11 +128,6 @@ Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNam
                                              given.embedding_bits));
   request.statistics = given.statistics;
   request.force = given.force;
-  if (request.method == Method::kTwoSided && !has_metric(given)) {
-    request.method = Method::kWhitened;
-    request.lacks_metric = true;
-    settings.notes.emplace_back(kWithoutMetric);
-  }
   request.calibration = calibration_of(given, request);
   NMM_TRY(check_request(request, names));
   return settings;

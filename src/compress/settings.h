@@ -34,8 +34,6 @@ struct CompressGiven {
   std::optional<uint64_t> seed;
   std::filesystem::path statistics;  // empty if there is none
   bool force = false;
-  // Whether the program that computes the output metric can be run (mlp_metric.h).
-  bool can_make_metric = true;
   // A dry run needs no text, since the real run may be given one.
   bool text_comes_later = false;
 };
@@ -45,17 +43,11 @@ struct CompressSettings {
   std::vector<std::string> notes;  // sentences that say what is not done as it was asked
 };
 
-// The note that there is no program that makes the output metric. The figures are of form mixed
-// with measured sizes (docs/measurements/quality.md, "Every form, by what is kept").
-inline constexpr const char* kWithoutMetric =
-    "without the program neuronmm-finetune, method whitened is used, whose KL is 3 % larger than "
-    "that of two-sided at ratio 0.2 and 14 % larger at 0.3";
-
 // Returns complete settings, or an error that names what is missing or contradictory. The defaults
 // are:
 //
 //   form                auto; uv with `paper` or method svd
-//   method              two-sided; whitened for form uv, or if the metric cannot be made
+//   method              two-sided; whitened for form uv
 //   allocate            measured; predicted without a text; uniform for form uv
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, with `paper`
 //   bits                none: weights keep their dtype

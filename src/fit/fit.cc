@@ -54,8 +54,8 @@ constexpr double kLossTolerance = 1.02;
 // the chosen model is known only later.
 std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
   std::vector<ExpectedTask> tasks;
-  if (request.method == "two-sided") tasks.push_back({task::kMetric, 2.0});
-  tasks.insert(tasks.end(), {{task::kCalibrating, 7.0},
+  tasks.insert(tasks.end(), {{task::kMetric, 2.0},
+                             {task::kCalibrating, 7.0},
                              {task::kPredicting, 2.0},
                              {task::kNarrowing, 1.0},
                              {task::kMeasuringLosses, 2.0}});
@@ -77,14 +77,12 @@ std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulat
 class Fitting {
  public:
   Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,
-          Progress& progress, const compress::MakeMetric& make_metric,
-          compress::DataParallel* helpers, io::ModelConfig config, io::Checkpoint checkpoint,
-          compress::CalibrationSequences text)
+          Progress& progress, compress::DataParallel* helpers, io::ModelConfig config,
+          io::Checkpoint checkpoint, compress::CalibrationSequences text)
       : request_(request),
         device_(device),
         backend_(backend),
         progress_(progress),
-        make_metric_(make_metric),
         helpers_(helpers),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
@@ -147,7 +145,7 @@ class Fitting {
                                                 .method = "whitened",
                                                 .what = compress::Gathered::kAllLinears,
                                                 .force = request_.force};
-    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, {}));
+    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work));
     return_freed_memory();
     SearchInputs search_inputs{.checkpoint = checkpoint_,
                                .config = config_,
@@ -161,13 +159,11 @@ class Fitting {
                  measure_rounding(inputs, files.statistics, request_.sensitivities));
     }
     if (!needs_shapes(search_inputs)) return search_inputs;
-    if (request_.lacks_metric) notify(compress::kWithoutMetric);
     compress::StatisticsRequest with_metric = wanted;
-    with_metric.method = request_.method;
+    with_metric.method = "two-sided";
     compress::ShapeRequest shape_request;
     shape_request.rule = {.ratio = kMeasuredRatio, .block = request_.block};
-    NMM_ASSIGN(shape_request.files,
-               compress::gathered_statistics(inputs, with_metric, work, make_metric_));
+    NMM_ASSIGN(shape_request.files, compress::gathered_statistics(inputs, with_metric, work));
     NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
     return search_inputs;
   }
@@ -273,7 +269,6 @@ class Fitting {
                                  .calibration = request_.calibration,
                                  .statistics = request_.sensitivities / "statistics",
                                  .work = request_.sensitivities / "work",
-                                 .two_sided = request_.method == "two-sided",
                                  .block = request_.block,
                                  .force = force};
     NMM_TRY(realize(choice, options, backend_, progress_));
@@ -406,7 +401,6 @@ class Fitting {
   const Device& device_;
   const ops::Backend& backend_;
   Progress& progress_;
-  const compress::MakeMetric& make_metric_;
   compress::DataParallel* helpers_;
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
@@ -417,8 +411,7 @@ class Fitting {
 }  // namespace
 
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
-                      Progress& progress, const compress::MakeMetric& make_metric,
-                      compress::DataParallel* helpers) {
+                      Progress& progress, compress::DataParallel* helpers) {
   NMM_TRY(compress::load_blas());
   if (!request.plan_only) {
     const auto if_exists =
@@ -437,7 +430,7 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   NMM_TRY(Reach(request, model.checkpoint, config, device.simulated).check_bytes());
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
-  return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),
+  return Fitting(request, device, backend, progress, helpers, std::move(config),
                  std::move(model.checkpoint), std::move(text))
       .run();
 }

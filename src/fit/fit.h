@@ -48,11 +48,6 @@ struct FitRequest {
   // The folder with everything that has been measured of the model. It is created if it does not
   // exist. Runs that share one folder wait for each other.
   std::filesystem::path sensitivities;
-  // The method of the statistics. "whitened" needs no metric.
-  std::string method = "two-sided";
-  // Whether the method would be two-sided if the metric could be made. A notice then says what that
-  // costs, but only if MLPs are narrowed.
-  bool lacks_metric = false;
   // Shapes are multiples of this number.
   int64_t block = 32;
   // The bits of the embedding table, 16 if it stays floats; nothing if the search chooses them.
@@ -71,7 +66,6 @@ struct FitGiven {
   std::optional<int> embedding_bits;
   std::filesystem::path sensitivities;  // empty if it was left out
   bool simulated = false;               // whether the device is a simulated NeuronCore
-  bool can_make_metric = true;          // whether the program that makes the output metric exists
   bool plan_only = false, force = false;
 };
 // Returns the complete request, or an error that names what is missing. Its texts have names but no
@@ -80,7 +74,6 @@ struct FitGiven {
 //   calibration_tokens  10240
 //   sensitivities       the folder OUT.fit
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, if simulated
-//   method              two-sided; whitened if the metric cannot be made
 Result<FitRequest> fit_settings(const FitGiven& given, OptionNames names);
 
 // A model that was predicted but not made.
@@ -120,7 +113,6 @@ struct FitResult {
 // a budget that the model meets as it is, and a budget that cannot be met. The last message names
 // the nearest budget that can be met.
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
-                      Progress& progress, const compress::MakeMetric& make_metric,
-                      compress::DataParallel* helpers = nullptr);
+                      Progress& progress, compress::DataParallel* helpers = nullptr);
 
 }  // namespace neuronmm::fit

@@ -46,10 +46,6 @@ Result<FitRequest> fit_settings(const FitGiven& given, OptionNames names) {
     request.sensitivities = given.out;
     request.sensitivities += ".fit";
   }
-  if (!given.can_make_metric) {
-    request.method = "whitened";
-    request.lacks_metric = true;
-  }
   return request;
 }
 

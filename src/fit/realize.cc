@@ -40,7 +40,7 @@ Status narrow(const Choice& choice, const Realization& options, const fs::path& 
   request.model = options.model;
   request.out = out;
   request.form = compress::Form::kMixed;
-  request.method = options.two_sided ? compress::Method::kTwoSided : compress::Method::kWhitened;
+  request.method = compress::Method::kTwoSided;
   request.allocate = compress::Allocate::kPredicted;
   request.shapes = choice.shapes;
   NMM_ASSIGN(request.rule.ratio, removed_share(options.model, choice));

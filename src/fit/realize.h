@@ -19,7 +19,6 @@ struct Realization {
   std::filesystem::path statistics;
   // The folder for the narrowed model, which is then rounded.
   std::filesystem::path work;
-  bool two_sided = true;  // the statistics include a metric
   int64_t block = 32;
   bool force = false;
 };

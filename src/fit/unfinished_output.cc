@@ -26,7 +26,7 @@ std::string note_of(const FitRequest& request, const fs::path& work) {
                                        {"decode", value(request.budget.decode)},
                                        {"prefill", value(request.budget.prefill)},
                                        {"max_kl", value(request.budget.divergence)},
-                                       {"method", request.method},
+                                       {"method", "two-sided"},
                                        {"block", request.block},
                                        {"output_xxh3", io::checksum(work.string())}};
   return note.dump() + "\n";

@@ -33,6 +33,7 @@ template <typename T>
 struct Head {
   const ops::AttentionShape& shape;
   const io::QueryTemperature& temperature;
+  const Parameter<T>& sinks;
   Precision precision;
   int64_t first_row, length, head;
 
@@ -75,6 +76,11 @@ struct Block {
   // The row of q, o and their gradients.
   T* row_of(const Rows<T>& x, int64_t row) const {
     return x.row(of.first_row + position(row)) + (of.head * of.group() + row / count) * of.dim();
+  }
+  // The logit of the row's sink, or null.
+  const T* sink(int64_t row) const {
+    return of.sinks.present() ? of.sinks.value.data() + of.head * of.group() + row / count
+                              : nullptr;
   }
   // The index of the row's lse.
   size_t index(int64_t row) const {
@@ -119,7 +125,8 @@ struct Block {
 // Calls body(head) for every key-value head of every sequence, in parallel.
 template <typename T, typename Body>
 void for_each_head(const ops::AttentionShape& shape, const io::QueryTemperature& temperature,
-                   const Sequences& sequences, Precision precision, const Body& body) {
+                   const Parameter<T>& sinks, const Sequences& sequences, Precision precision,
+                   const Body& body) {
   std::vector<int64_t> first_rows;
   int64_t rows = 0;
   for (const int64_t length : sequences.lengths) {
@@ -129,8 +136,8 @@ void for_each_head(const ops::AttentionShape& shape, const io::QueryTemperature&
   const int64_t heads = shape.num_key_value_heads;
   parallel_for(std::ssize(first_rows) * heads, [&](int64_t task) {
     const auto sequence = static_cast<size_t>(task / heads);
-    body(Head<T>{shape, temperature, precision, first_rows[sequence], sequences.lengths[sequence],
-                 task % heads});
+    body(Head<T>{shape, temperature, sinks, precision, first_rows[sequence],
+                 sequences.lengths[sequence], task % heads});
   });
 }
 
@@ -153,8 +160,11 @@ void attend(const Head<T>& head, const Rows<T>& q, const Rows<T>& k, const Rows<
     for (int64_t r = 0; r < block.rows(); ++r) {
       const auto [begin, end] = block.visible(r);
       T* const scores = p.row(r) + begin;
-      const T largest = largest_of(scores, end - begin);
-      const T sum = power_sum(scores, largest, end - begin);
+      T largest = largest_of(scores, end - begin);
+      const T* const sink = block.sink(r);
+      if (sink != nullptr) largest = std::max(largest, *sink);
+      T sum = power_sum(scores, largest, end - begin);
+      if (sink != nullptr) sum += exp_of(*sink - largest);
       powers(scores, largest, T{1} / sum, end - begin, scores);
       block.clear_unseen(p, r);
       lse[block.index(r)] = largest + std::log(sum);
@@ -175,6 +185,8 @@ struct Gradients {
   const Rows<T>&q, &k, &v, &o;
   const std::vector<T>& lse;
   const Rows<T>&dout, &dq, &dk, &dv;
+  // The parts of the rows in the gradients of the sinks, by the index of their lse.
+  std::vector<T>& dsinks;
 };
 
 // Replaces scores by P and dP by dS.
@@ -186,6 +198,10 @@ void to_gradients(const Block<T>& block, const Gradients<T>& of, const Rows<T>& 
   for (int64_t r = 0; r < block.rows(); ++r) {
     const auto [begin, end] = block.visible(r);
     const T rho = dot(block.row_of(of.dout, r), block.row_of(of.o, r), block.of.dim());
+    if (const T* const sink = block.sink(r)) {
+      const size_t index = block.index(r);
+      of.dsinks[index] = -exp_of(*sink - of.lse[index]) * rho;
+    }
     score_gradients(scores.row(r) + begin, dp.row(r) + begin, of.lse[block.index(r)], rho,
                     inverse_cap, end - begin);
     block.clear_unseen(scores, r);
@@ -227,27 +243,39 @@ void attend_backward(const Head<T>& head, const Gradients<T>& of) {
   });
 }
 
+// Adds the parts of all rows [rows, heads], in their order.
+template <typename T>
+void add_sink_gradients(const std::vector<T>& parts, Parameter<T>& sinks) {
+  std::vector<double> sums(static_cast<size_t>(sinks.columns));
+  for (size_t i = 0; i < parts.size(); ++i) sums[i % sums.size()] += static_cast<double>(parts[i]);
+  for (size_t h = 0; h < sums.size(); ++h) sinks.gradient.data()[h] += static_cast<T>(sums[h]);
+}
+
 }  // namespace
 
 template <typename T>
 Tensor<T> attention(Tape<T>& tape, const ops::AttentionShape& shape,
                     const io::QueryTemperature& temperature, const Sequences& sequences,
-                    const Tensor<T>& q, const Tensor<T>& k, const Tensor<T>& v) {
+                    const Tensor<T>& q, const Tensor<T>& k, const Tensor<T>& v,
+                    Parameter<T>& sinks) {
   const Precision precision = tape.precision();
+  NMM_CHECK(!sinks.present() || sinks.columns == shape.num_attention_heads);
   Rows<T> o(q->rows(), q->columns());
   std::vector<T> lse(static_cast<size_t>(q->rows() * shape.num_attention_heads));
-  for_each_head<T>(shape, temperature, sequences, precision,
+  for_each_head<T>(shape, temperature, sinks, sequences, precision,
                    [&](const Head<T>& head) { attend(head, q->data, k->data, v->data, o, lse); });
-  const Tensor<T> result =
-      make_tensor(std::move(o), q->needs_gradient || k->needs_gradient || v->needs_gradient);
-  tape.record(result, [=, lse = std::move(lse)](Value<T>& of) {
+  const Tensor<T> result = make_tensor(
+      std::move(o), q->needs_gradient || k->needs_gradient || v->needs_gradient || sinks.trained());
+  tape.record(result, [=, &sinks, lse = std::move(lse)](Value<T>& of) {
+    std::vector<T> dsinks(sinks.present() ? lse.size() : 0);
     Rows<T> dq(q->rows(), q->columns()), dk(k->rows(), k->columns()), dv(v->rows(), v->columns());
     clear(dk.view());
     clear(dv.view());
     const Gradients<T> gradients = {q->data,     k->data, v->data, of.data, lse,
-                                    of.gradient, dq,      dk,      dv};
-    for_each_head<T>(shape, temperature, sequences, precision,
+                                    of.gradient, dq,      dk,      dv,      dsinks};
+    for_each_head<T>(shape, temperature, sinks, sequences, precision,
                      [&](const Head<T>& head) { attend_backward(head, gradients); });
+    if (sinks.trained()) add_sink_gradients(dsinks, sinks);
     q->add_gradient(std::move(dq));
     k->add_gradient(std::move(dk));
     v->add_gradient(std::move(dv));
@@ -257,10 +285,11 @@ Tensor<T> attention(Tape<T>& tape, const ops::AttentionShape& shape,
 
 template Tensor<float> attention(Tape<float>&, const ops::AttentionShape&,
                                  const io::QueryTemperature&, const Sequences&,
-                                 const Tensor<float>&, const Tensor<float>&, const Tensor<float>&);
+                                 const Tensor<float>&, const Tensor<float>&, const Tensor<float>&,
+                                 Parameter<float>&);
 template Tensor<double> attention(Tape<double>&, const ops::AttentionShape&,
                                   const io::QueryTemperature&, const Sequences&,
                                   const Tensor<double>&, const Tensor<double>&,
-                                  const Tensor<double>&);
+                                  const Tensor<double>&, Parameter<double>&);
 
 }  // namespace neuronmm::training

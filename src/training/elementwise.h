@@ -9,9 +9,14 @@
 
 namespace neuronmm::training {
 
-// Returns activate(gate) ⊙ up.
+// Returns activate(gate) ⊙ up, or clamped SwiGLU (base/activation.h).
 template <typename T>
-Tensor<T> gated(Tape<T>& tape, Activation activation, const Tensor<T>& gate, const Tensor<T>& up);
+Tensor<T> gated(Tape<T>& tape, Activation activation, const Tensor<T>& gate, const Tensor<T>& up,
+                const SwigluClamp& clamp = {});
+
+// Returns x limited to [-limit, limit], or x itself if the limit is 0.
+template <typename T>
+Tensor<T> limited(Tape<T>& tape, const Tensor<T>& x, double limit);
 
 // Returns x + scale · change.
 template <typename T>

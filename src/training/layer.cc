@@ -7,25 +7,6 @@
 namespace neuronmm::training {
 
 template <typename T>
-Tensor<T> Mlp<T>::run(Tape<T>& tape, const Tensor<T>& x, const MlpObserver<T>& observer) {
-  const Tensor<T> t = narrow(tape, x, in);
-  const Tensor<T> of_gate = apply(tape, t, gate), of_up = apply(tape, t, up);
-  t->drop_packings();
-  // The call is read after those of the operations below, and knows the output by then.
-  const auto output = std::make_shared<Tensor<T>>();
-  if (observer) {
-    tape.record(of_gate, [observer, of_up, output](Value<T>& result) {
-      observer({result.gradient.view(), of_up->gradient.view(), (*output)->gradient.view()});
-    });
-  }
-  const Tensor<T> hidden = gated(tape, activation, of_gate, of_up);
-  const Tensor<T> y = apply(tape, hidden, down);
-  hidden->drop_packings();
-  if (observer) *output = y;
-  return y;
-}
-
-template <typename T>
 Layer<T>::Layer(const io::ModelConfig& config, const model::LayerWeights& weights,
                 const std::string& prefix, Angles<T>& angles)
     : config_(config), angles_(angles), index_(weights.layer) {
@@ -42,11 +23,12 @@ Layer<T>::Layer(const io::ModelConfig& config, const model::LayerWeights& weight
   load(weights.k, prefix + "self_attn.k", k_);
   load(weights.v, prefix + "self_attn.v", v_);
   load(weights.o, prefix + "self_attn.o", o_);
-  load(weights.mlp.gate, prefix + "mlp.gate", mlp_.gate);
-  load(weights.mlp.up, prefix + "mlp.up", mlp_.up);
-  load(weights.mlp.down, prefix + "mlp.down", mlp_.down);
-  load(weights.mlp.in, prefix + "mlp.input", mlp_.in);
-  mlp_.activation = weights.mlp.activation;
+  load(ops::WeightView(weights.sinks), prefix + "self_attn.sinks", sinks_);
+  if (weights.mixture) {
+    load(*weights.mixture, prefix + "mlp.", mixture_);
+  } else {
+    load(weights.mlp, prefix + "mlp.", mlp_);
+  }
 }
 
 template <typename T>
@@ -57,8 +39,9 @@ Tensor<T> Layer<T>::run(Tape<T>& tape, const Tensor<T>& x, const Sequences& sequ
   const Tensor<T> attended = attend(tape, rms_norm(tape, x, input_norm_, norms()), sequences);
   const Tensor<T> middle =
       add_scaled(tape, x, scale, rms_norm(tape, attended, attention_output_norm_, norms()));
+  const Tensor<T> input = rms_norm(tape, middle, post_attention_norm_, norms());
   const Tensor<T> output =
-      mlp_.run(tape, rms_norm(tape, middle, post_attention_norm_, norms()), observer);
+      mixture_.empty() ? mlp_.run(tape, input, observer) : mixture_.run(tape, input, observer);
   return add_scaled(tape, middle, scale, rms_norm(tape, output, mlp_output_norm_, norms()));
 }
 
@@ -66,10 +49,10 @@ template <typename T>
 Tensor<T> Layer<T>::attend(Tape<T>& tape, const Tensor<T>& x, const Sequences& sequences) {
   const Tensor<T> q = project(tape, x, sequences, q_, q_norm_);
   const Tensor<T> k = project(tape, x, sequences, k_, k_norm_);
-  const Tensor<T> v = apply(tape, x, v_);
+  const Tensor<T> v = limited(tape, apply(tape, x, v_), config_.qkv_clamp);
   x->drop_packings();
   const Tensor<T> attended = attention(tape, model::attention_shape(config_, index_),
-                                       config_.query_temperature, sequences, q, k, v);
+                                       config_.query_temperature, sequences, q, k, v, sinks_);
   const Tensor<T> y = apply(tape, attended, o_);
   attended->drop_packings();
   return y;
@@ -83,12 +66,11 @@ Tensor<T> Layer<T>::project(Tape<T>& tape, const Tensor<T>& x, const Sequences& 
   const bool norm_last = config_.qk_norm == io::QkNorm::kPerHead && config_.qk_norm_after_rope;
   Tensor<T> y = apply(tape, x, linear);
   if (!norm_last) y = rms_norm(tape, y, gain, norms());
+  y = limited(tape, y, config_.qkv_clamp);
   rotate(tape, y, head_dim, rope, sequences, angles_);
   return norm_last ? rms_norm(tape, y, gain, norms()) : y;
 }
 
-template struct Mlp<float>;
-template struct Mlp<double>;
 template class Layer<float>;
 template class Layer<double>;
 

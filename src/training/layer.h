@@ -1,41 +1,21 @@
 #pragma once
 // A decoder layer of model/transformer.h that can be trained. It has every switch of
-// io::ModelConfig and every form of MLP that a checkpoint may hold.
+// io::ModelConfig and every form of MLP that a checkpoint may hold, also in mixtures of experts.
 //
-// Letters: M tokens, H hidden_size, I neurons.
+// Letters: M tokens, H hidden_size.
 
-#include <functional>
 #include <string>
 
-#include "base/activation.h"
 #include "io/model_config.h"
 #include "model/layer_weights.h"
 #include "training/linear.h"
+#include "training/mixture.h"
+#include "training/mlp.h"
 #include "training/norm.h"
 #include "training/rotation.h"
 #include "training/tape.h"
 
 namespace neuronmm::training {
-
-// The gradients with respect to what gate (before the activation), up and down compute: [M, I],
-// [M, I] and [M, H]. That of down is taken before the norm of the MLP's output, if there is one.
-template <typename T>
-struct MlpGradients {
-  MatrixView<const T> gate, up, down;
-};
-template <typename T>
-using MlpObserver = std::function<void(const MlpGradients<T>&)>;
-
-// A gated MLP, Y = down(activate(gate(t)) ⊙ up(t)), where t = in(x).
-template <typename T>
-struct Mlp {
-  Linear<T> gate, up, down;
-  PivotMap<T> in;
-  Activation activation = Activation::kSilu;
-
-  // The backward pass calls `observer`, unless it is empty.
-  Tensor<T> run(Tape<T>& tape, const Tensor<T>& x, const MlpObserver<T>& observer);
-};
 
 // The weights of a layer, and what it computes.
 template <typename T>
@@ -58,16 +38,20 @@ class Layer {
                                      &mlp_output_norm_, &q_norm_, &k_norm_}) {
       training::for_each_parameter(*norm, visit);
     }
-    for (Linear<T>* const linear : {&q_, &k_, &v_, &o_, &mlp_.gate, &mlp_.up, &mlp_.down}) {
+    training::for_each_parameter(sinks_, visit);
+    for (Linear<T>* const linear : {&q_, &k_, &v_, &o_}) {
       training::for_each_parameter(*linear, visit);
     }
-    training::for_each_parameter(mlp_.in, visit);
+    training::for_each_parameter(mlp_, visit);
+    training::for_each_parameter(mixture_, visit);
   }
+  // A layer has one of the two.
   Mlp<T>& mlp() { return mlp_; }
+  Mixture<T>& mixture() { return mixture_; }
 
  private:
   Tensor<T> attend(Tape<T>& tape, const Tensor<T>& x, const Sequences& sequences);
-  // Returns the queries or keys of x, normed and turned.
+  // Returns the queries or keys of x, normed, limited and turned.
   Tensor<T> project(Tape<T>& tape, const Tensor<T>& x, const Sequences& sequences,
                     Linear<T>& linear, Parameter<T>& gain);
   NormSettings norms() const { return {config_.rms_norm_eps, config_.gain_offset, 1.0}; }
@@ -76,9 +60,10 @@ class Layer {
   Angles<T>& angles_;
   int64_t index_;
   Parameter<T> input_norm_, post_attention_norm_, attention_output_norm_, mlp_output_norm_;
-  Parameter<T> q_norm_, k_norm_;
+  Parameter<T> q_norm_, k_norm_, sinks_;
   Linear<T> q_, k_, v_, o_;
   Mlp<T> mlp_;
+  Mixture<T> mixture_;
 };
 
 }  // namespace neuronmm::training

@@ -157,13 +157,26 @@ Rows<T> change_of(const Adapter<T>& adapter) {
 // Y = X·W, dX = dY·Wᵀ, dW = Xᵀ·dY.
 template <typename T>
 Tensor<T> product(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& w_t) {
-  const Precision precision = tape.precision();
+  const Precision precision = w_t.precision(tape.precision());
   Rows<T> y(x->rows(), w_t.rows);
-  multiply(x->left(precision), w_t.forward(precision), y.view());
+  if (precision == tape.precision()) {
+    multiply(x->left(precision), w_t.forward(precision), y.view());
+  } else {  // the packings of x are those of the other products
+    LeftFactor<T> left;
+    left.pack(x->view(), precision);
+    multiply(left, w_t.forward(precision), y.view());
+  }
   const Tensor<T> result = make_tensor(std::move(y), x->needs_gradient || w_t.trained());
-  tape.record(result, [x, &w_t, precision](Value<T>& of) {
+  const bool shares = precision == tape.precision();
+  tape.record(result, [x, &w_t, precision, shares](Value<T>& of) {
     const MatrixView<const T> dy = of.gradient.view();
-    if (w_t.trained()) add_weight_gradient(dy, x->right(precision), precision, w_t);
+    if (w_t.trained() && shares) {
+      add_weight_gradient(dy, x->right(precision), precision, w_t);
+    } else if (w_t.trained()) {
+      RightFactor<T> right;
+      right.pack(x->view(), precision);
+      add_weight_gradient(dy, right, precision, w_t);
+    }
     if (!x->needs_gradient) return;
     LeftFactor<T> left;
     left.pack(dy, precision);

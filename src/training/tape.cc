@@ -36,6 +36,21 @@ void Value<T>::add_gradient(Rows<T> part) {
 }
 
 template <typename T>
+void Value<T>::add_gradient(std::span<const int64_t> some, const Rows<T>& part) {
+  if (!needs_gradient) return;
+  if (gradient.empty()) {
+    gradient = Rows<T>(rows(), columns());
+    clear(gradient.view());
+  }
+  for_each_piece(part.rows(), 4 * columns(), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      T* const to = gradient.row(some[static_cast<size_t>(i)]);
+      add_scaled(to, T{1}, part.row(i), columns(), to);
+    }
+  });
+}
+
+template <typename T>
 void Value<T>::add_gradient(const LeftFactor<T>& a, const RightFactor<T>& w) {
   if (!needs_gradient) return;
   const bool add = !gradient.empty();
@@ -53,14 +68,14 @@ void Parameter<T>::set(std::string tensor_name, Rows<T> values) {
 }
 
 template <typename T>
-const RightFactor<T>& Parameter<T>::forward(Precision precision) const {
-  if (forward_.empty()) forward_.pack_transposed(value.view(), precision);
+const RightFactor<T>& Parameter<T>::forward(Precision of_tape) const {
+  if (forward_.empty()) forward_.pack_transposed(value.view(), precision(of_tape));
   return forward_;
 }
 
 template <typename T>
-const RightFactor<T>& Parameter<T>::backward(Precision precision) const {
-  if (backward_.empty()) backward_.pack(value.view(), precision);
+const RightFactor<T>& Parameter<T>::backward(Precision of_tape) const {
+  if (backward_.empty()) backward_.pack(value.view(), precision(of_tape));
   return backward_;
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ struct Value {
   const LeftFactor<T>& left(Precision precision) const;
   const RightFactor<T>& right(Precision precision) const;
   void add_gradient(Rows<T> part);
+  // Adds `part` to some rows of the gradient, which are distinct.
+  void add_gradient(std::span<const int64_t> some, const Rows<T>& part);
   // Adds A·W to the gradient.
   void add_gradient(const LeftFactor<T>& a, const RightFactor<T>& w);
   // Drops the packings, once no product of this direction needs them any more.
@@ -72,6 +75,8 @@ struct Parameter {
   bool trained() const { return !gradient.empty(); }
   int64_t size() const { return rows * columns; }
   void set(std::string tensor_name, Rows<T> values);
+  // The precision of products with the parameter, on a tape of precision `of_tape`.
+  Precision precision(Precision of_tape) const { return exact ? Precision::kFp32 : of_tape; }
   // Returns the factor of Y = X·W, and that of dX = dY·Wᵀ. W is [columns, rows] here.
   const RightFactor<T>& forward(Precision precision) const;
   const RightFactor<T>& backward(Precision precision) const;
@@ -93,6 +98,7 @@ struct Parameter {
   }
 
   int64_t rows = 0, columns = 0;
+  bool exact = false;                        // products with it are not rounded
   std::unique_ptr<Adapter<T>> adapter = {};  // null: none
 
  private:

@@ -130,19 +130,6 @@ TEST(CompressSettings, BitsHaveGroupsWhereTheyAreFour) {
   EXPECT_EQ(complete(given), with(kDefaults, {{"bits", 6}, {"group", 32}, {"lm_head_bits", 4}}));
 }
 
-TEST(CompressSettings, WhitenedWithoutTheProgramThatMakesTheMetric) {
-  CompressGiven given = given_text();
-  given.can_make_metric = false;
-  const auto settings = compress_settings(given, OptionNames::kFlags);
-  ASSERT_TRUE(settings.ok());
-  EXPECT_EQ(settings->request.method, Method::kWhitened);
-  ASSERT_EQ(settings->notes.size(), 1u);
-  EXPECT_TRUE(settings->request.lacks_metric);
-  for (const char* words : {"neuronmm-finetune", "whitened is used", "14 % larger"}) {
-    EXPECT_NE(settings->notes[0].find(words), std::string::npos) << words;
-  }
-}
-
 // Each in the words of whoever gave the settings.
 TEST(CompressSettings, RefusalsNameTheOptionsOfTheCaller) {
   CompressGiven given = given_text();

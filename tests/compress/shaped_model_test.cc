@@ -407,10 +407,6 @@ TEST_F(Shaped, RefusesOptionsThatTheFormDoesNotHave) {
   request = shaped("out", Form::kUv);
   request.method = Method::kSvd;
   expect_refused(request, {"form uv with predicted sizes", "svd"});
-  request = shaped("out", Form::kMixed);
-  // No function that makes the metric is given.
-  request.method = Method::kTwoSided;
-  expect_refused(request, {"two-sided", "metric"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
 

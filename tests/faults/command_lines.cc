@@ -79,8 +79,7 @@ constexpr Command kCommands[] = {
      .arguments = "compress ../in/model -o out --form neurons --method two-sided --allocate "
                   "predicted --ratio 0.4 --block 8 --calibration ../in/text.txt "
                   "--calibration-tokens 200",
-     .outputs = "out",
-     .needs = Needs::kFinetune},
+     .outputs = "out"},
     {.name = "CompressDequantizes",
      .arguments = "compress ../in/eight -o out --dequantize --ratio 0.5 --block 8 --method svd",
      .outputs = "out"},

@@ -29,12 +29,9 @@ TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
   ASSERT_EQ(settings->calibration.texts.size(), 1u);
   EXPECT_EQ(settings->calibration.texts[0].name, "texts/stories.txt");
   EXPECT_EQ(settings->block, 32);
-  EXPECT_EQ(settings->method, "two-sided");
-  EXPECT_FALSE(settings->lacks_metric);
 
   FitGiven given = given_bytes();
   given.simulated = true;
-  given.can_make_metric = false;
   given.sensitivities = "known";
   given.calibration_tokens = 800;
   settings = fit_settings(given, OptionNames::kFlags);
@@ -42,8 +39,6 @@ TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
   EXPECT_EQ(settings->sensitivities, "known");
   EXPECT_EQ(settings->calibration.max_tokens, 800);
   EXPECT_EQ(settings->block, 128);
-  EXPECT_EQ(settings->method, "whitened");
-  EXPECT_TRUE(settings->lacks_metric);
 }
 
 TEST(FitSettings, RefusalsNameTheOptionsOfTheCaller) {

@@ -42,7 +42,6 @@ class Fit : public compress::CompressTest {
     request.budget = budget;
     request.calibration = {{{"text.txt", text_}}, 250};
     request.sensitivities = path("sensitivities");
-    request.method = "whitened";
     request.block = 8;
     request.force = true;
     return request;
@@ -51,7 +50,7 @@ class Fit : public compress::CompressTest {
     const Device device = {
         [] { return Result<std::unique_ptr<ops::Backend>>(std::make_unique<QuickBackend>()); },
         false};
-    return fit(request, device, backend_, silent_, {});
+    return fit(request, device, backend_, silent_);
   }
   FitResult run_or_throw(const FitRequest& request) {
     auto result = run(request);

@@ -1,7 +1,6 @@
 """Tests that the package writes the same model folders as the program, byte for byte."""
 
 import filecmp
-import os
 from pathlib import Path
 from typing import Any
 
@@ -112,23 +111,6 @@ def test_self_generated_calibration(tmp_path: Path, program: Program) -> None:
     assert filecmp.cmp(tmp_path / "ours" / "model.safetensors", tmp_path / "theirs" / "model.safetensors", shallow=False)
 
 
-def test_two_sided_falls_back_without_neuronmm_finetune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
-    monkeypatch.setenv("NEURONMM_FINETUNE", str(tmp_path / "absent"))
-    with pytest.warns(UserWarning, match="neuronmm-finetune.*whitened is used"):
-        neuronmm.compress(DEMO, tmp_path / "fallback", ratio=0.3, **text)
-    neuronmm.compress(DEMO, tmp_path / "whitened", ratio=0.3, method="whitened", **text)
-    assert filecmp.cmp(tmp_path / "fallback/model.safetensors", tmp_path / "whitened/model.safetensors", shallow=False)
-    script = tmp_path / "trainer"
-    script.write_text('#!/bin/sh\necho "$1 of $2 fails"\nexit 1\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("NEURONMM_FINETUNE", str(script))
-    with pytest.raises(neuronmm.Error, match=f"metric of {DEMO} fails"):
-        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, **text)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.skipif(not os.environ.get("NEURONMM_FINETUNE"), reason="NEURONMM_FINETUNE names no neuronmm-finetune")
 def test_two_sided_saves_its_metric(tmp_path: Path) -> None:
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
     neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, statistics=tmp_path / "statistics", **text)

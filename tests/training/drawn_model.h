@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "io/model_config.h"
 #include "model/tiny_model.h"
 #include "training/model.h"
@@ -34,13 +36,27 @@ inline io::ModelConfig drawn_config(const std::string& name) {
   const std::map<std::string, Architecture> families = {
       {"mistral", Architecture::kMistral}, {"qwen2", Architecture::kQwen2},
       {"qwen3", Architecture::kQwen3},     {"olmo2", Architecture::kOlmo2},
-      {"gemma2", Architecture::kGemma2},   {"granite", Architecture::kGranite}};
+      {"gemma2", Architecture::kGemma2},   {"granite", Architecture::kGranite},
+      {"mixtral", Architecture::kMixtral}, {"olmoe", Architecture::kOlmoe},
+      {"gpt_oss", Architecture::kGptOss}};
   const auto family = families.find(name);
   io::ModelConfig config =
       model::tiny_config(family == families.end() ? Architecture::kLlama : family->second);
-  config.mlp_bias = name == "biases" || name == "mixed";
+  if (name == "qwen3_moe") {
+    config = model::tiny_config(Architecture::kQwen3);
+    config.architecture = Architecture::kQwen3Moe;
+    config.experts = io::Experts{.count = 6, .active = 3, .width = 10};
+  }
+  if (name == "granite_moe") {
+    config = model::tiny_config(Architecture::kGranite);
+    config.architecture = Architecture::kGraniteMoe;
+  }
+  if (name == "granite_moe" || name == "mixtral") {
+    config.experts = io::Experts{.count = 4, .active = 2, .width = config.intermediate_size};
+  }
+  config.mlp_bias = config.mlp_bias || name == "biases" || name == "mixed";
   config.attention_bias = config.attention_bias || name == "biases";
-  config.attention_output_bias = name == "biases";
+  config.attention_output_bias = config.attention_output_bias || name == "biases";
   const std::map<std::string, std::vector<io::MlpShape>> forms = {
       {"uv", {{.gate = 5, .up = 4, .down = 6}, {.gate = 5, .up = 4, .down = 6}}},
       {"pivoted", {{.gate = 5, .up = 4, .down = 5}, {.gate = 5, .up = 4, .down = 5}}},
@@ -71,10 +87,27 @@ inline model::TestTensors drawn_tensors(const io::ModelConfig& config,
   return tensors;
 }
 
+// Returns the config.json text, also of the two families that model::config_json() does not know.
+inline std::string drawn_config_json(io::ModelConfig config) {
+  using io::Architecture;
+  const Architecture own = config.architecture;
+  if (own == Architecture::kQwen3Moe) config.architecture = Architecture::kQwen3;
+  if (own == Architecture::kGraniteMoe) config.architecture = Architecture::kGranite;
+  nlohmann::json json = nlohmann::json::parse(model::config_json(config));
+  json["architectures"] = {std::string(io::architecture_name(own))};
+  if (own == Architecture::kGraniteMoe) json["model_type"] = "granitemoe";
+  if (own == Architecture::kQwen3Moe) {
+    json["model_type"] = "qwen3_moe";
+    json["moe_intermediate_size"] = config.experts->width;
+    json["norm_topk_prob"] = config.experts->divided;
+  }
+  return json.dump();
+}
+
 inline void write_drawn_model(const model::ModelFolder& folder, const io::ModelConfig& config,
                               const model::TestTensors& tensors) {
   folder.write_tensors(model::stored_tensors(config, tensors));
-  std::string text = model::config_json(config);
+  std::string text = drawn_config_json(config);
   if (config.compression) {
     text = io::with_compression_record(text, *config.compression, "config.json").value();
   }

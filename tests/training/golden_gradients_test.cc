@@ -71,7 +71,8 @@ TEST_P(GoldenGradients, AgreeInFp32) { compare<float>(2e-5); }
 INSTANTIATE_TEST_SUITE_P(Models, GoldenGradients,
                          testing::Values("llama", "teacher", "mistral", "qwen2", "qwen3", "olmo2",
                                          "gemma2", "granite", "biases", "uv", "pivoted", "narrow",
-                                         "neurons", "mixed"),
+                                         "neurons", "mixed", "mixtral", "qwen3_moe", "olmoe",
+                                         "granite_moe", "gpt_oss"),
                          [](const auto& with) { return with.param; });
 
 }  // namespace

@@ -51,6 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
                               [](ModelConfig& config) {
                                 config.query_temperature = {0.6, 2};
                               }},
+                    LayerCase{"MixtureOfShares", Architecture::kOlmoe, [](ModelConfig&) {}},
+                    LayerCase{"MixtureWithSinks", Architecture::kGptOss, [](ModelConfig&) {}},
                     LayerCase{
                         "NoRope", Architecture::kLlama,
                         [](ModelConfig& config) { config.fill_layers({.rope = io::kNoRope}); }},

@@ -40,7 +40,8 @@ def drawn(name, shape, mean=0.0, scale=1.0):
 BASE = dict(hidden=16, inner=24, layers=2, heads=4, kv=2, dim=6, vocab=19, eps=1e-5, windows=[0, 0],
             bias=False, o_bias=False, mlp_bias=False, qk=None, input_norms=True, output_norms=False, offset=0.0,
             gelu=False, embedding=1.0, residual=1.0, divisor=1.0, score=0.0, score_cap=0.0,
-            logit_cap=0.0, tied=False, form=None, teacher=False)
+            logit_cap=0.0, tied=False, form=None, teacher=False, clamp=0.0, sinks=False, swiglu=None,
+            experts=0, active=2, divided=True, width=24, router_bias=False)
 CASES = {
     "llama": {},
     "teacher": dict(teacher=True),
@@ -57,6 +58,12 @@ CASES = {
     "narrow": dict(form="narrow"),
     "neurons": dict(form="neurons"),
     "mixed": dict(form="mixed", mlp_bias=True),
+    "mixtral": dict(experts=4),
+    "qwen3_moe": dict(experts=6, active=3, width=10, qk="head"),
+    "olmoe": dict(experts=5, divided=False, qk="whole", clamp=1.0),
+    "granite_moe": dict(experts=4, embedding=3.0, score=0.5, residual=0.4, divisor=2.0),
+    "gpt_oss": dict(experts=7, router_bias=True, bias=True, o_bias=True, mlp_bias=True, sinks=True,
+                    swiglu=(0.8, 1.5), windows=[3, 0]),
 }
 
 
@@ -110,6 +117,18 @@ def tensors(c, prefix=""):
         matrix(p + "self_attn.o_proj.weight", h, q)
         if c["o_bias"]:
             vector(p + "self_attn.o_proj.bias", h)
+        if c["sinks"]:
+            vector(p + "self_attn.sinks", c["heads"])
+        if c["experts"]:
+            matrix(p + "mlp.router.weight", c["experts"], h)
+            if c["router_bias"]:
+                vector(p + "mlp.router.bias", c["experts"])
+            for e in range(c["experts"]):
+                for which, out, inside in (("gate", c["width"], h), ("up", c["width"], h), ("down", h, c["width"])):
+                    matrix(f"{p}mlp.experts.{e}.{which}_proj.weight", out, inside)
+                    if c["mlp_bias"]:
+                        vector(f"{p}mlp.experts.{e}.{which}_proj.bias", out)
+            continue
         s = mlp_shape(c, i)
         m, n = p + "mlp.", s["neurons"] or c["inner"]
         width = s["input"] or h
@@ -183,13 +202,21 @@ def attend(x, t, p, c, window):
             y = norm(y, t[p + letter + "_norm.weight"], c)
         return y
 
-    q = turned(projected("q", c["heads"]), dim)
-    k, v = turned(projected("k", c["kv"]), dim), projected("v", c["kv"])
+    def limited(y):
+        return y.clamp(-c["clamp"], c["clamp"]) if c["clamp"] else y
+
+    q = turned(limited(projected("q", c["heads"])), dim)
+    k, v = turned(limited(projected("k", c["kv"])), dim), limited(projected("v", c["kv"]))
     k, v = (y.repeat_interleave(c["heads"] // c["kv"], 1) for y in (k, v))
     scores = cap(torch.einsum("ihd,jhd->hij", q, k) * (c["score"] or dim ** -0.5), c["score_cap"])
     i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
     hidden = (j > i) | ((j <= i - window) if window else (j < 0))
-    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
+    scores = scores.masked_fill(hidden, -math.inf)
+    if c["sinks"]:
+        sinks = t[p + "sinks"][:, None, None].expand(-1, length, 1)
+        weights = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+    else:
+        weights = scores.softmax(-1)
     o = torch.einsum("hij,jhd->ihd", weights, v).reshape(length, -1)
     y = o @ t[p + "o_proj.weight"].T
     return y + t[p + "o_proj.bias"] if c["o_bias"] else y
@@ -212,8 +239,27 @@ def mlp(x, t, p, c, s):
         return y + t[stem + "_proj.bias"] if c["mlp_bias"] else y
 
     gate = linear(x, "gate")
+    if c["swiglu"]:
+        limit, alpha = c["swiglu"]
+        gate = gate.clamp(max=limit)
+        return linear((linear(x, "up").clamp(-limit, limit) + 1) * gate * (alpha * gate).sigmoid(), "down")
     active = torch.nn.functional.gelu(gate, approximate="tanh") if c["gelu"] else torch.nn.functional.silu(gate)
     return linear(active * linear(x, "up"), "down")
+
+
+def mixture(x, t, p, c):
+    """The weighted sum of the experts of each token, each by itself."""
+    z = x @ t[p + "router.weight"].T
+    if c["router_bias"]:
+        z = z + t[p + "router.bias"]
+    top, chosen = z.softmax(-1).topk(c["active"], -1)
+    if c["divided"]:
+        top = top / top.sum(-1, keepdim=True)
+    rows = []
+    for i in range(x.shape[0]):
+        outputs = [mlp(x[i], t, f"{p}experts.{e}.", c, mlp_shape(c, 0)) for e in chosen[i].tolist()]
+        rows.append(sum(w * y for w, y in zip(top[i], outputs)))
+    return torch.stack(rows)
 
 
 def logits(ids, t, c):
@@ -226,7 +272,7 @@ def logits(ids, t, c):
             y = norm(y, t[p + "self_attn.output_norm.weight"], c)
         x = x + c["residual"] * y
         y = norm(x, t[p + "post_attention_layernorm.weight"], c) if c["input_norms"] else x
-        y = mlp(y, t, p + "mlp.", c, mlp_shape(c, i))
+        y = mixture(y, t, p + "mlp.", c) if c["experts"] else mlp(y, t, p + "mlp.", c, mlp_shape(c, i))
         if c["output_norms"]:
             y = norm(y, t[p + "mlp.output_norm.weight"], c)
         x = x + c["residual"] * y
@@ -254,10 +300,12 @@ def main():
         loss.backward()
         out[case + "/loss"] = loss.detach().reshape(1)
         for name, value in t.items():
-            g = value.grad.reshape(-1, value.shape[-1])
+            g = torch.zeros_like(value) if value.grad is None else value.grad
+            g = g.reshape(-1, value.shape[-1])
             rows = g @ drawn("rows", (g.shape[1],))
             out[f"{case}/{name}"] = torch.cat([rows, g.norm().reshape(1)])
     save_file(out, pathlib.Path(__file__).with_name("golden_gradients.safetensors"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -158,6 +158,40 @@ TEST(Operations, Gates) {
   }
 }
 
+// Some numbers are beyond the limits, and none is so near to one that a difference crosses it.
+TEST(Operations, ClampedSwiglu) {
+  const SwigluClamp clamp = {.limit = 0.5f, .alpha = 1.5f};
+  Differences differences([&](Tape<double>& tape, const Values& in) {
+    return gated(tape, Activation::kClampedSwiglu, in[0], in[1], clamp);
+  });
+  differences.add_input(3, 37);
+  differences.add_input(3, 37);
+  differences.compare_entries();
+  Tape<double> silent(Precision::kFp32, false);
+  const Value64 gate = make_tensor(drawn_rows<double>("z", 1, 50)),
+                up = make_tensor(drawn_rows<double>("up", 1, 50));
+  const Value64 y = gated(silent, Activation::kClampedSwiglu, gate, up, clamp);
+  for (int64_t i = 0; i < 50; ++i) {
+    EXPECT_NEAR(y->data.data()[i],
+                neuronmm::gated(Activation::kClampedSwiglu, clamp, gate->data.data()[i],
+                                up->data.data()[i]),
+                1e-14);
+  }
+}
+
+TEST(Operations, Limits) {
+  Differences differences([](Tape<double>& tape, const Values& in) {
+    const Value64 y = limited(tape, in[0], 0.4);
+    for (int64_t i = 0; i < y->data.size(); ++i) EXPECT_LE(std::abs(y->data.data()[i]), 0.4);
+    return y;
+  });
+  differences.add_input(4, 9);
+  differences.compare_entries();
+  Tape<double> silent(Precision::kFp32, false);
+  const Value64 x = make_tensor(drawn_rows<double>("x", 2, 3));
+  EXPECT_EQ(limited(silent, x, 0.0), x);
+}
+
 TEST(Operations, GatesAreThoseOfTheDefinition) {
   for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
     Tape<double> silent(Precision::kFp32, false);
@@ -230,22 +264,27 @@ struct AttentionCase {
   ops::AttentionShape shape;
   io::QueryTemperature temperature;
   std::vector<int64_t> lengths;
+  bool sinks = false;
 };
 
 class AttentionGradients : public testing::TestWithParam<AttentionCase> {
  protected:
-  Differences differences() const {
+  Differences differences() {
     const AttentionCase& of = GetParam();
     const Sequences sequences = {of.lengths};
     const int64_t dim = of.shape.head_dim;
-    Differences differences([of, sequences](Tape<double>& tape, const Values& in) {
-      return attention(tape, of.shape, of.temperature, sequences, in[0], in[1], in[2]);
+    if (of.sinks) sinks_.set("sinks", drawn_rows<double>("sinks", 1, of.shape.num_attention_heads));
+    Differences differences([of, sequences, this](Tape<double>& tape, const Values& in) {
+      return attention(tape, of.shape, of.temperature, sequences, in[0], in[1], in[2], sinks_);
     });
+    if (of.sinks) differences.add_parameter(sinks_);
     differences.add_input(sequences.tokens(), of.shape.num_attention_heads * dim);
     differences.add_input(sequences.tokens(), of.shape.num_key_value_heads * dim);
     differences.add_input(sequences.tokens(), of.shape.num_key_value_heads * dim);
     return differences;
   }
+
+  Parameter<double> sinks_;  // absent in most cases
 };
 
 TEST_P(AttentionGradients, AgreeWithDifferences) {
@@ -266,7 +305,9 @@ INSTANTIATE_TEST_SUITE_P(
                     AttentionCase{"Cap", {2, 1, 4, 0, 2.0, 1.5}, {}, {6}},
                     AttentionCase{"Temperature", {2, 1, 4}, {0.7, 2}, {7}},
                     AttentionCase{"SeveralBlocks", {3, 1, 2}, {}, {131, 300}},
-                    AttentionCase{"WindowOverBlocks", {1, 1, 2, 140, 0.0, 3.0}, {}, {290}}),
+                    AttentionCase{"WindowOverBlocks", {1, 1, 2, 140, 0.0, 3.0}, {}, {290}},
+                    AttentionCase{"Sinks", {4, 2, 3, 2}, {}, {5, 1, 4}, true},
+                    AttentionCase{"SinksOverBlocks", {2, 1, 2, 0, 0.0, 2.0}, {}, {140}, true}),
     [](const auto& with) { return with.param.name; });
 
 // A loss at one position leaves what comes later without a gradient, and other sequences, too.
@@ -276,7 +317,8 @@ TEST(Operations, AttentionIsCausal) {
   const Value64 q = make_tensor(drawn_rows<double>("q", 9, 6), true);
   const Value64 k = make_tensor(drawn_rows<double>("k", 9, 3), true);
   const Value64 v = make_tensor(drawn_rows<double>("v", 9, 3), true);
-  const Value64 o = attention(tape, shape, {}, {{4, 5}}, q, k, v);
+  Parameter<double> no_sinks;
+  const Value64 o = attention(tape, shape, {}, {{4, 5}}, q, k, v, no_sinks);
   o->gradient = Rows<double>(9, 6);
   clear(o->gradient.view());
   std::fill_n(o->gradient.row(6), 6, 1.0);  // position 2 of the second sequence

@@ -281,7 +281,7 @@ Result<RoundedBlocks> round_to_blocks(const CompressionInputs& inputs, const Blo
                                       .method = "whitened",
                                       .what = Gathered::kAllLinears,
                                       .force = rounding.force};
-    NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));
+    NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work));
     statistics = files.statistics;
   }
   const fs::path folder = work / "blocks";

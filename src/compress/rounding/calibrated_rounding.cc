@@ -81,7 +81,7 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
                                     .method = "whitened",
                                     .what = Gathered::kAllLinears,
                                     .force = rounding.force};
-  NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));
+  NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work));
   RoundedByText rounded;
   if (rounding.smooth) {
     NMM_ASSIGN(rounded.scales,

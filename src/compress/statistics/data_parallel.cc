@@ -107,13 +107,15 @@ void DataParallel::begin_round(bool go_on) {
 
 // Sums travel piece by piece, so that the sums of the other processes are never in memory as a
 // whole.
-void DataParallel::add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums) {
+void DataParallel::add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums,
+                            size_t known) {
   for (DoubleMatrix& sum : sums) {
     for (int64_t at = 0; at < sum.size(); at += kSumPiece) {
       const int64_t count = std::min(kSumPiece, sum.size() - at);
       const auto all = communicator_.gather({});
       for (int process = 1; process < processes(); ++process) {
         if (!has_group(first, process, groups)) continue;
+        if (first + static_cast<size_t>(process) < known) continue;
         add_piece(all[static_cast<size_t>(process)],
                   std::span(sum.data() + at, static_cast<size_t>(count)));
       }
@@ -135,6 +137,20 @@ void DataParallel::collect_hidden(const std::vector<int64_t>& first_row, Matrix&
       std::memcpy(hidden.row(first_row[sequence]), all[process].data(), all[process].size());
     }
   }
+}
+
+void DataParallel::open_metric(const std::vector<std::vector<text::TokenId>>& sequences,
+                               uint64_t seed, size_t first_group) {
+  MessageWriter out;
+  out.put(seed);
+  out.put(static_cast<int64_t>(first_group));
+  out.put(std::ssize(sequences));
+  for (const auto& sequence : sequences) out.put(sequence);
+  ask(Request::kMetric, std::move(out));
+}
+
+Status DataParallel::agree(const Status& own) {
+  return parallel::first_error_of_all(communicator_, own);
 }
 
 Status DataParallel::run_jobs(

@@ -2,11 +2,12 @@
 // Runs a compression on several processes. Process 0 runs the command, writes all files and asks
 // the other processes for parts of the work. The other processes run help_first_process()
 // (helper_process.h). They have the model's folder, but no text, no output and no state that a
-// later run would need. Two kinds of work are divided:
+// later run would need. Three kinds of work are divided:
 //
 // * Passes over the text. Each process has some groups of the text's sequences (sequence_groups.h)
 //   and their hidden states. The processes work in rounds of one group each, and process 0 adds up
 //   the sums of a round in the order of the groups.
+// * The output metric (output_metric.h), in rounds of one group for each process.
 // * Jobs, which work on one layer each (layer_job.h). Job i belongs to process i modulo the number
 //   of processes.
 //
@@ -29,7 +30,7 @@ namespace neuronmm::compress {
 
 // The kinds of work that process 0 asks the other processes for. Every message begins with a
 // request.
-enum class Request : int32_t { kEnd, kOpenPass, kVisit, kHiddenStates, kJobs };
+enum class Request : int32_t { kEnd, kOpenPass, kVisit, kHiddenStates, kJobs, kMetric };
 
 // Returns whether process `process` has a group in the round that begins with group
 // `first_of_round`. Round r consists of the groups from r times the number of processes on, one for
@@ -74,11 +75,18 @@ class DataParallel {
   // Begins the next round of the visit. `go_on` is false if process 0 stops the visit.
   void begin_round(bool go_on);
   // Adds what the other processes have gathered in this round to `sums`. The round begins with
-  // group `first` of `groups`.
-  void add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums);
+  // group `first` of `groups`. Groups below `known` are left out.
+  void add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums, size_t known = 0);
   // Fetches the hidden states of the sequences that other processes have. `first_row` has the first
   // row of each sequence in `hidden`, and the end.
   void collect_hidden(const std::vector<int64_t>& first_row, Matrix& hidden);
+
+  // Sends the sequences of the output metric to the other processes, which then work on the groups
+  // from `first_group` on.
+  void open_metric(const std::vector<std::vector<text::TokenId>>& sequences, uint64_t seed,
+                   size_t first_group);
+  // Returns ok if the status of every process is ok. The others call first_error_of_all() then.
+  Status agree(const Status& own);
 
   // Runs jobs on all processes and passes the results to `take` in the order of the jobs. Process 0
   // runs its own jobs by `run`; the other processes choose the function by the kind of the job. If

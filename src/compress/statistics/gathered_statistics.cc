@@ -1,6 +1,5 @@
 #include "compress/statistics/gathered_statistics.h"
 
-#include <algorithm>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +7,7 @@
 #include "base/kept_work.h"
 #include "base/notices.h"
 #include "compress/statistics/expert_statistics.h"
+#include "compress/statistics/output_metric.h"
 #include "compress/statistics/work_folder.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
@@ -19,22 +19,6 @@ namespace neuronmm::compress {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The number of sequences, and the tokens of each, for the output metric. Assumed: they make one
-// backward pass cost about as much as the calibration.
-constexpr size_t kMetricSequences = 6;
-constexpr size_t kMetricTokens = 1024;
-
-// Returns sequences that are spread over the calibration text, cut to kMetricTokens.
-std::vector<std::vector<text::TokenId>> metric_sequences(const CalibrationSequences& text) {
-  std::vector<std::vector<text::TokenId>> out;
-  const size_t count = std::min(kMetricSequences, text.sequences.size());
-  for (size_t i = 0; i < count; ++i) {
-    const auto& sequence = text.sequences[i * text.sequences.size() / count];
-    out.emplace_back(sequence.begin(), sequence.begin() + std::min(sequence.size(), kMetricTokens));
-  }
-  return out;
-}
 
 Status copy_whole(const fs::path& from, const fs::path& to) {
   NMM_ASSIGN(const auto file, io::MappedFile::open(from));
@@ -64,9 +48,8 @@ Status name_completed_experts(const fs::path& statistics, const io::ModelConfig&
 
 class Gathering {
  public:
-  Gathering(const CompressionInputs& inputs, const StatisticsRequest& request, const fs::path& work,
-            const MakeMetric& make_metric)
-      : inputs_(inputs), request_(request), work_(work), make_metric_(make_metric) {}
+  Gathering(const CompressionInputs& inputs, const StatisticsRequest& request, const fs::path& work)
+      : inputs_(inputs), request_(request), work_(work) {}
 
   Result<StatisticsFiles> run() const {
     if (request_.folder.empty()) return in_work();
@@ -126,14 +109,13 @@ class Gathering {
   bool two_sided() const { return request_.method == "two-sided"; }
   bool of_all_linears() const { return request_.what == Gathered::kAllLinears; }
 
-  // Returns the file with the output metric and makes it first if necessary. Callers make the
-  // metric before the statistics, because another program makes it and that program may be missing.
+  // Returns the file with the output metric and makes it first if necessary.
   Result<fs::path> made_metric(const fs::path& folder) const {
     const fs::path path = SavedStatistics::metric_path(folder);
     std::error_code ignored;
     if (fs::exists(path, ignored) && io::SafetensorsFile::open_checked(path).ok()) return path;
-    if (!make_metric_) return fail("method two-sided needs somebody who makes the metric");
-    NMM_TRY(make_metric_(metric_sequences(*inputs_.text), path));
+    NMM_TRY(make_output_metric(
+        inputs_, {.sequences = metric_sequences(*inputs_.text), .work = folder, .file = path}));
     return path;
   }
 
@@ -202,15 +184,14 @@ class Gathering {
   const CompressionInputs& inputs_;
   const StatisticsRequest& request_;
   const fs::path& work_;
-  const MakeMetric& make_metric_;
 };
 
 }  // namespace
 
 Result<StatisticsFiles> gathered_statistics(const CompressionInputs& inputs,
-                                            const StatisticsRequest& request, const fs::path& work,
-                                            const MakeMetric& make_metric) {
-  NMM_ASSIGN(StatisticsFiles files, Gathering(inputs, request, work, make_metric).run());
+                                            const StatisticsRequest& request,
+                                            const fs::path& work) {
+  NMM_ASSIGN(StatisticsFiles files, Gathering(inputs, request, work).run());
   if (inputs.config.experts) NMM_TRY(name_completed_experts(files.statistics, inputs.config));
   return files;
 }

@@ -4,9 +4,7 @@
 // calibration text. `compress`, `quantize` and `fit` call gathered_statistics().
 
 #include <filesystem>
-#include <functional>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "compress/statistics/inputs.h"
@@ -14,10 +12,6 @@
 #include "compress/statistics/saved_statistics.h"
 
 namespace neuronmm::compress {
-
-// Writes the output metric of the dense model on these sequences (mlp_metric.h) to a file.
-using MakeMetric = std::function<Status(const std::vector<std::vector<text::TokenId>>& sequences,
-                                        const std::filesystem::path& file)>;
 
 // The statistics that a command asks for.
 struct StatisticsRequest {
@@ -52,7 +46,6 @@ struct StatisticsFiles {
 // continues where it stopped.
 Result<StatisticsFiles> gathered_statistics(const CompressionInputs& inputs,
                                             const StatisticsRequest& request,
-                                            const std::filesystem::path& work,
-                                            const MakeMetric& make_metric);
+                                            const std::filesystem::path& work);
 
 }  // namespace neuronmm::compress

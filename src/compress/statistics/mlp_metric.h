@@ -33,8 +33,7 @@ struct MlpMetric {
 // weights and statistics of the MLP alone. `down_t` is [H, I].
 MlpMetric local_metric(const MlpStatistics& statistics, const DoubleMatrix& down_t);
 
-// Reads the metric of a layer from a file that finetune/output_metric.h wrote. The tensors are
-// model.layers.N.mlp.metric_out F64 [H, H] and .metric_gate and .metric_up F64 [I]. A hundredth of
+// Reads the metric of a layer from a file of output_metric.h. A hundredth of
 // the mean diagonal is added to the diagonal of `out`, because a few sequences leave directions
 // without a gradient. The checksum of the file is not compared; the caller does that once for all
 // layers.
