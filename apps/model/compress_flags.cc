@@ -46,7 +46,7 @@ std::string check_reconstruct(const std::string& text) {
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("--reconstruct", flags.reconstruct,
-                   "Let layers learn from the text: auto, off or a number of tokens")
+                   "Let layers learn from TOKENS of the text, auto or off")
       ->check(check_reconstruct, "", "auto, off or a number")
       ->type_name("TOKENS")
       ->default_str("auto")

@@ -18,7 +18,6 @@ inline constexpr const char* kFactorizing = "factorizing matrices";
 inline constexpr const char* kRounding = "rounding matrices";
 inline constexpr const char* kRoundingFactors = "rounding factors";
 inline constexpr const char* kRefining = "refining layers";
-inline constexpr const char* kReconstructing = "reconstructing layers";
 inline constexpr const char* kTimingFormats = "timing formats";
 inline constexpr const char* kTimingModels = "timing the model";
 inline constexpr const char* kComparing = "comparing with the dense model";
