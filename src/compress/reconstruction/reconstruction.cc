@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using TokenSequences = std::vector<std::vector<text::TokenId>>;
 
-// A sequence is cut into pieces of at most so many tokens. Measured (docs/measurements/quality.md,
-// "Layer reconstruction").
+// A sequence is cut into pieces of at most so many tokens. Assumed: a step then has pieces of
+// several places of the text, and attention costs little.
 constexpr int64_t kPieceTokens = 512;
 // Of pieces without a text to hold out, one in so many is held out. Assumed.
 constexpr size_t kHeldOutShare = 8;
@@ -45,9 +45,8 @@ TokenSequences chosen_sequences(const TokenSequences& all, int64_t tokens) {
 // Cuts sequences into pieces of nearly equal length.
 TokenSequences cut(const TokenSequences& sequences) {
   TokenSequences pieces;
-  const int64_t most = std::getenv("R_PIECE") ? std::atoi(std::getenv("R_PIECE")) : kPieceTokens;
   for (const auto& sequence : sequences) {
-    const int64_t length = std::ssize(sequence), count = (length + most - 1) / most;
+    const int64_t length = std::ssize(sequence), count = (length + kPieceTokens - 1) / kPieceTokens;
     for (int64_t i = 0; i < count; ++i) {
       pieces.emplace_back(sequence.begin() + length * i / count,
                           sequence.begin() + length * (i + 1) / count);
@@ -258,7 +257,9 @@ Result<ReconstructionSummary> reconstruct(const CompressionInputs& inputs,
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(compressed));
   NMM_CHECK(opened.config.num_hidden_layers == inputs.config.num_hidden_layers &&
             opened.config.hidden_size == inputs.config.hidden_size);
-  return Reconstruction(inputs, opened, plan, work).run(plan);
+  auto summary = Reconstruction(inputs, opened, plan, work).run(plan);
+  training::drop_pooled_memory();
+  return summary;
 }
 
 Status write_reconstructed_model(const fs::path& compressed, const fs::path& work,
