@@ -50,8 +50,11 @@ def rows_of(kept: str) -> dict[str, list[str]]:
         for bits in ("8", "4"):
             flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--bits", bits]
             rows[f"{form}-two-sided-predicted-int{bits}"] = flags
+        learnt = ["--form", form, "--method", "two-sided", "--allocate", "measured", "--reconstruct", "auto"]
+        rows[f"{form}-two-sided-measured-learnt"] = learnt
     ratio = f"{1 - float(kept):.4g}"
-    return {f"{kept}-{name}": ["--ratio", ratio, *flags] for name, flags in rows.items()}
+    off = {name: [] if "--reconstruct" in flags else ["--reconstruct", "off"] for name, flags in rows.items()}
+    return {f"{kept}-{name}": ["--ratio", ratio, *flags, *off[name]] for name, flags in rows.items()}
 
 
 def run(command: list, log: pathlib.Path) -> float:

@@ -77,7 +77,7 @@ for form in $forms; do
       *) choice="" ;;
     esac
     # shellcheck disable=SC2086
-    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --calibration-tokens "$calibration" \
+    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --reconstruct off --calibration-tokens "$calibration" \
       --calibration calibration.txt --calibration articles.txt ${more_calibration:+--calibration "$more_calibration"} 2>>errors.txt >/dev/null
   fi
   measured "$form" 0 || point "$form" 0 "$form" 0

@@ -38,7 +38,20 @@ void add_quality_flags(CLI::App* command, CompressFlags& flags) {
       ->group(kQuality);
 }
 
+// Returns an error text unless it is auto, off or a number of tokens.
+std::string check_reconstruct(const std::string& text) {
+  const auto parsed = compress::parse_reconstruct(text);
+  return parsed.ok() ? std::string() : parsed.error().message;
+}
+
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
+  command
+      ->add_option("--reconstruct", flags.reconstruct,
+                   "Let layers learn from TOKENS of the text, auto or off")
+      ->check(check_reconstruct, "", "auto, off or a number")
+      ->type_name("TOKENS")
+      ->default_str("auto")
+      ->group(kQuality);
   command
       ->add_option(
           "--method", flags.method,
@@ -116,6 +129,9 @@ compress::CompressSettings compress_settings(const CompressFlags& flags) {
   if (!flags.form.empty()) given.form = compress::parse_form(flags.form).value();
   if (!flags.method.empty()) given.method = compress::parse_method(flags.method).value();
   if (!flags.allocate.empty()) given.allocate = compress::parse_allocate(flags.allocate).value();
+  if (!flags.reconstruct.empty()) {
+    given.reconstruct = compress::parse_reconstruct(flags.reconstruct).value();
+  }
   given.bits = flags.bits.bits;
   given.group = flags.bits.group;
   given.lm_head_bits = flags.bits.lm_head_bits;

@@ -18,7 +18,7 @@ namespace neuronmm::apps {
 // The values of the flags.
 struct CompressFlags {
   compress::CompressGiven given;
-  std::string form, method, allocate;  // each is empty if it was not given
+  std::string form, method, allocate, reconstruct;  // each is empty if it was not given
   BitsFlags bits;
   std::string json;
   bool dry_run = false, no_measure = false, dequantize = false;

@@ -9,6 +9,7 @@
 
 #include "compress/settings.h"
 #include "message.h"
+#include "model/reconstruction_report.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -250,6 +251,7 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
     print_layers(writer, summary);
   }
   if (summary.sizes) writer.print("sizes: {}\n", compress::size_choice_text(*summary.sizes));
+  print_reconstruction(writer, summary.reconstruction);
   if (summary.calibration_tokens > 0) {
     writer.print("calibration: {} tokens\n", summary.calibration_tokens);
   }
@@ -311,6 +313,7 @@ Json summary_json(const compress::CompressRequest& request,
   if (summary.sizes) json["allocate"] = taken_name(*summary.sizes);
   json["calibration_tokens"] = summary.calibration_tokens;
   json["measured"] = loss_json(summary.loss);
+  json["reconstruction"] = reconstruction_json(summary.reconstruction);
   if (summary.form) json["form_choice"] = form_json(*summary.form);
   if (summary.sizes) json["size_choice"] = sizes_json(*summary.sizes);
   if (summary.experts) {

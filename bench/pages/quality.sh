@@ -1,5 +1,8 @@
 step "Every form, by what is kept; Intervals" "SMOL DATA C4" bench/quality.py "${SMOL:-}" "$WORK/quality/rows" \
   --calibration "${C4:-}" --calibration "${DATA:-}/text/wiki.valid.raw"
+step "Layer reconstruction" "SMOL DATA C4" bench/quality.py "${SMOL:-}" "$WORK/quality/rows" --kept .8 \
+  --rows '*mixed-two-sided-measured*' --calibration-tokens 131072 \
+  --calibration "${C4:-}" --calibration "${DATA:-}/text/wiki.valid.raw"
 step "Six tasks" "SMALL DATA" "$NEURONMM" eval "${SMALL:-}" --data "${DATA:-}" \
   --tasks openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge
 step "Speed of the result" "SMALL" "$NEURONMM" bench "${SMALL:-}" --prompt-tokens 512 --new-tokens 64 --runs 5

@@ -39,7 +39,7 @@ struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
   std::optional<int64_t> block;
-  std::optional<std::string> form, method, allocate;
+  std::optional<std::string> form, method, allocate, reconstruct;
   bool pad = false;
   std::optional<int> bits, group, lm_head_bits, embedding_bits;
   std::vector<fs::path> calibration;
@@ -65,6 +65,7 @@ Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
   NMM_TRY(read_name(flags.form, compress::parse_form, given.form));
   NMM_TRY(read_name(flags.method, compress::parse_method, given.method));
   NMM_TRY(read_name(flags.allocate, compress::parse_allocate, given.allocate));
+  NMM_TRY(read_name(flags.reconstruct, compress::parse_reconstruct, given.reconstruct));
   given.block = flags.block;
   given.pad = flags.pad;
   given.bits = flags.bits;
@@ -148,6 +149,26 @@ nb::dict layer_dict(int64_t number, const compress::LayerReport& layer) {
   return values;
 }
 
+nb::object reconstruction_dict(const std::optional<compress::ReconstructionSummary>& summary) {
+  if (!summary) return nb::none();
+  nb::list layers;
+  for (const compress::LayerOutcome& layer : summary->layers) {
+    nb::dict values;
+    values["error_before"] = layer.before;
+    values["error_after"] = layer.after;
+    values["passes"] = layer.passes;
+    values["skipped_steps"] = layer.skipped;
+    values["seconds"] = layer.seconds;
+    layers.append(values);
+  }
+  nb::dict values;
+  values["tokens"] = summary->tokens;
+  values["held_out_tokens"] = summary->held_out_tokens;
+  values["most_passes"] = summary->passes;
+  values["layers"] = layers;
+  return values;
+}
+
 nb::dict summary_dict(const compress::CompressSummary& summary) {
   nb::dict values;
   const std::string_view form = compress::form_name(summary.plan.form);
@@ -158,6 +179,7 @@ nb::dict summary_dict(const compress::CompressSummary& summary) {
   values["bytes_after"] = summary.bytes_after;
   values["calibration_tokens"] = summary.calibration_tokens;
   values["measured"] = summary.loss ? nb::object(loss_dict(*summary.loss)) : nb::none();
+  values["reconstruction"] = reconstruction_dict(summary.reconstruction);
   nb::list matrices, layers;
   for (const compress::LayerReport& layer : summary.layers)
     layers.append(layer_dict(static_cast<int64_t>(nb::len(layers)), layer));
@@ -266,6 +288,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("form", &CompressFlags::form, nb::for_setter(nb::arg().none()))
       .def_rw("method", &CompressFlags::method, nb::for_setter(nb::arg().none()))
       .def_rw("allocate", &CompressFlags::allocate, nb::for_setter(nb::arg().none()))
+      .def_rw("reconstruct", &CompressFlags::reconstruct, nb::for_setter(nb::arg().none()))
       .def_rw("pad", &CompressFlags::pad)
       .def_rw("bits", &CompressFlags::bits, nb::for_setter(nb::arg().none()))
       .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))

@@ -70,6 +70,27 @@ class CompressedLayer:
 
 
 @dataclass(frozen=True)
+class LearntLayer:
+    """What one layer has learnt. Errors are relative to the dense layer's output, on held-out text."""
+    error_before: float
+    error_after: float
+    passes: int
+    """The passes over the text, until the error no longer fell."""
+    skipped_steps: int
+    """Steps whose gradient was not finite."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ReconstructionReport:
+    """The result of layer reconstruction."""
+    tokens: int
+    held_out_tokens: int
+    most_passes: int
+    layers: list[LearntLayer]
+
+
+@dataclass(frozen=True)
 class CompressionReport:
     """The result of compress()."""
     form: Form
@@ -87,6 +108,8 @@ class CompressionReport:
     """One entry per matrix in form uv. Empty if whole MLPs were compared (see layers)."""
     layers: list[CompressedLayer]
     """One entry per MLP if whole MLPs were compared, else empty."""
+    reconstruction: ReconstructionReport | None
+    """None if no layer has learnt."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +155,7 @@ def compress(
     group: int | None = None,
     lm_head_bits: int | None = None,
     embedding_bits: int | None = None,
+    reconstruct: Literal["auto", "off"] | int | None = None,
     measure: bool = True,
     force: bool = False,
     num_threads: int | None = None,
@@ -144,12 +168,12 @@ def compress(
     names text files (NAME.jsonl has documents or chats). self_generated is a number of tokens that
     the model writes itself, to be used instead of a text. `bits` (8, 6 or 4) rounds all linear
     weights, with `group`, `lm_head_bits` and `embedding_bits` as in quantize(). All other
-    arguments have the meaning and the
-    default of the same option of `neuronmm compress`. The paper's setting is form="uv", block=128.
+    arguments have the meaning and the default of the same option of `neuronmm compress`. The
+    paper's setting is form="uv", block=128.
 
-    None stands for the defaults of that command: form auto, method two-sided, blocks of 32, and
-    allocate measured (predicted without a text). Method svd implies form uv. Form uv has the
-    defaults whitened and uniform.
+    None stands for the defaults of that command: form auto, method two-sided, blocks of 32,
+    allocate measured (predicted without a text), and reconstruct "auto". Method svd implies form
+    uv. Form uv has the defaults whitened and uniform.
 
     An interrupted call keeps what it has finished, and the same call continues from there.
     """
@@ -166,6 +190,7 @@ def compress(
     _set_bits(flags, bits, group, lm_head_bits, embedding_bits)
     _set_calibration(flags, calibration, calibration_tokens, statistics)
     flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
+    flags.reconstruct = _reconstruct(reconstruct)
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))
     for note in values.pop("notes"):
@@ -173,7 +198,18 @@ def compress(
     values["measured"] = MeasuredLoss(**values["measured"]) if values["measured"] else None
     values["matrices"] = [CompressedMatrix(**matrix) for matrix in values["matrices"]]
     values["layers"] = [CompressedLayer(**layer) for layer in values["layers"]]
+    if reconstruction := values["reconstruction"]:
+        layers = [LearntLayer(**layer) for layer in reconstruction.pop("layers")]
+        values["reconstruction"] = ReconstructionReport(**reconstruction, layers=layers)
     return CompressionReport(**values)
+
+
+def _reconstruct(tokens: str | int | None) -> str | None:
+    if tokens is None:
+        return None
+    if isinstance(tokens, str):
+        return one_of("reconstruct", tokens, ("auto", "off"))
+    return str(whole_number("reconstruct", tokens, 1, 1 << 40))
 
 
 _Flags = _native.CompressFlags | _native.QuantizeFlags

@@ -11,6 +11,7 @@
 #include "compress/factorize_model.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/linear_algebra/blas.h"
+#include "compress/reconstruction/reconstruction.h"
 #include "compress/settings.h"
 #include "compress/sizes/allocate.h"
 #include "compress/sizes/measured_ranks.h"
@@ -198,6 +199,7 @@ class Compression {
     NMM_ASSIGN(const TextStatistics statistics, gather(work));
     NMM_TRY(choose_sizes(statistics, work));
     NMM_TRY(narrow(statistics, work, on_matrix));
+    NMM_TRY(reconstruct_layers(work));
     NMM_TRY(write(output, measure));
     // If another program has changed the model meanwhile, the factors belong to two different
     // models.
@@ -297,14 +299,34 @@ class Compression {
     return {};
   }
 
+  CompressedModel model() const {
+    const auto& learnt = summary_.reconstruction;
+    return {.request = request_,
+            .checkpoint = checkpoint_,
+            .config = config_,
+            .plan = summary_.plan,
+            .form = summary_.form,
+            .sizes = summary_.sizes,
+            .calibration = calibrated() || learnt ? calibration_.origin() : nullptr,
+            .reconstruction = learnt ? &*learnt : nullptr};
+  }
+
+  Status reconstruct_layers(const fs::path& work) {
+    if (request_.reconstruct.mode == Reconstruct::Mode::kOff) return {};
+    const ReconstructionPlan plan = plan_reconstruction(request_.reconstruct, inputs().text,
+                                                        config_, TrainingMachine::this_one());
+    if (plan.tokens == 0) {
+      progress_.print(fmt::format("reconstruction: off, because {}", plan.reason));
+      return {};
+    }
+    NMM_TRY(write_unreconstructed_model(model(), work, progress_));
+    NMM_ASSIGN(summary_.reconstruction,
+               reconstruct(inputs(), unreconstructed_model(work), plan, work));
+    return {};
+  }
+
   Status write(const io::FolderWriter& output, const MeasureLoss& measure) {
-    const CompressedModel model = {.request = request_,
-                                   .checkpoint = checkpoint_,
-                                   .config = config_,
-                                   .plan = summary_.plan,
-                                   .form = summary_.form,
-                                   .sizes = summary_.sizes,
-                                   .calibration = calibrated() ? calibration_.origin() : nullptr};
+    const CompressedModel model = this->model();
     const auto& experts = summary_.experts;
     NMM_TRY(experts ? write_compressed_mixture(model, *experts, output, progress_)
                     : write_compressed_model(model, output, progress_));
@@ -365,6 +387,7 @@ Result<CompressSummary> compress(const CompressRequest& asked, const ops::Backen
   NMM_TRY(check_table(request.weights, config, request.model.string()));
   NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_TRY(check_dense_floats(checkpoint, config));
+  NMM_TRY(check_reconstruct(request.reconstruct, config, TrainingMachine::this_one()));
   NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,
                                                 config, progress));
   NMM_TRY(check_metric(request, calibration));

@@ -6,6 +6,7 @@
 //   gather    computes the statistics of the text that are missing
 //   choose    chooses the sizes of every layer
 //   narrow    makes each compressed layer and keeps it in the work folder next to the output
+//   learn     lets the layers learn from the text what the dense layers compute, if asked to
 //   write     writes the new model folder, which gets its final name at the end
 //
 // Form uv factorizes single matrices (factorize_model.h) if the method is svd or whitened and ranks
@@ -23,6 +24,7 @@
 #include "base/result.h"
 #include "compress/output/factors_file.h"
 #include "compress/output/model_card.h"
+#include "compress/reconstruction/reconstruction.h"
 #include "compress/request.h"
 #include "compress/sizes/expert_sizes.h"
 #include "compress/sizes/plan.h"
@@ -50,6 +52,7 @@ struct CompressSummary {
   int64_t calibration_tokens = 0;                       // 0: no text was needed
   std::optional<FormChoice> form;                       // if the request was for form auto
   std::optional<SizeChoice> sizes;                      // if sizes were measured
+  std::optional<ReconstructionSummary> reconstruction;  // if layers have learnt
   std::optional<MeasuredLoss> loss;                     // empty without a text or a MeasureLoss
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;

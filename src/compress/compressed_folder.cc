@@ -5,6 +5,7 @@
 #include "compress/output/model_writer.h"
 #include "compress/output/transformers_code.h"
 #include "compress/settings.h"
+#include "io/atomic_file.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
 #include "io/quantization.h"
@@ -61,7 +62,55 @@ Result<std::string> config_text(const CompressedModel& model, const fs::path& or
   return io::with_compression_record(config, made, original.string());
 }
 
+// Writes the weights of `model` without rounding.
+Status write_floats(const CompressedModel& model, const fs::path& work, const fs::path& folder,
+                    Progress& progress) {
+  if (model.reconstruction != nullptr) {
+    return write_reconstructed_model(unreconstructed_model(work), work, folder, progress);
+  }
+  return write_model({.checkpoint = model.checkpoint,
+                      .config = model.config,
+                      .matrices = model.plan.matrices,
+                      .work = work,
+                      .whole_mlps = narrows_mlps(model.request)},
+                     std::nullopt, folder, progress);
+}
+
+// Rounds the weights of `model`, which have no reconstruction or were reconstructed as floats.
+Status write_rounded(const CompressedModel& model, const io::Quantization& quantization,
+                     const fs::path& work, const fs::path& folder, Progress& progress) {
+  if (model.reconstruction == nullptr) {
+    return write_model({.checkpoint = model.checkpoint,
+                        .config = model.config,
+                        .matrices = model.plan.matrices,
+                        .work = work,
+                        .whole_mlps = narrows_mlps(model.request)},
+                       quantization, folder, progress);
+  }
+  const fs::path floats = work / "reconstructed";
+  NMM_TRY(io::make_folder(floats));
+  NMM_TRY(write_floats(model, work, floats, progress));
+  NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
+  NMM_TRY(io::write_text_file(floats / "config.json", config));
+  NMM_ASSIGN(const auto opened, io::open_model(floats));
+  return write_model(
+      {.checkpoint = opened.checkpoint, .config = opened.config, .matrices = {}, .work = work},
+      quantization, folder, progress);
+}
+
 }  // namespace
+
+fs::path unreconstructed_model(const fs::path& work) { return work / "unreconstructed"; }
+
+// config.json comes last, so that only a whole folder can be opened.
+Status write_unreconstructed_model(const CompressedModel& model, const fs::path& work,
+                                   Progress& progress) {
+  const fs::path folder = unreconstructed_model(work);
+  NMM_TRY(io::make_folder(folder));
+  NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
+  NMM_TRY(write_floats(model, work, folder, progress));
+  return io::write_text_file(folder / "config.json", config);
+}
 
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,
                               Progress& progress) {
@@ -70,12 +119,9 @@ Status write_compressed_model(const CompressedModel& model, const io::FolderWrit
   NMM_ASSIGN(std::string config, config_text(model, original));
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original.string()));
   const auto quantization = quantization_of(request.weights, written);
-  NMM_TRY(write_model({.checkpoint = model.checkpoint,
-                       .config = model.config,
-                       .matrices = model.plan.matrices,
-                       .work = output.resume_folder(),
-                       .whole_mlps = narrows_mlps(request)},
-                      quantization, output.staging(), progress));
+  const fs::path work = output.resume_folder();
+  NMM_TRY(quantization ? write_rounded(model, *quantization, work, output.staging(), progress)
+                       : write_floats(model, work, output.staging(), progress));
   if (quantization) {
     NMM_ASSIGN(config, io::with_quantization(config, original.string(), *quantization));
   }
@@ -100,6 +146,9 @@ Status write_compressed_card(const CompressedModel& model, const std::optional<M
   card.facts = compression_facts(record_of(model), model.config, weights_text(request.weights));
   card.facts.emplace_back("calibration",
                           model.calibration != nullptr ? model.calibration->text : "none");
+  if (model.reconstruction != nullptr) {
+    card.facts.emplace_back("layers learnt", reconstruction_text(*model.reconstruction));
+  }
   card.facts.emplace_back("measured against the dense model", loss_text(loss));
   return io::write_text_file(output.staging() / "README.md", model_card_text(card));
 }

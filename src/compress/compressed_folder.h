@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "compress/calibration/calibration_text.h"
 #include "compress/output/model_card.h"
+#include "compress/reconstruction/reconstruction.h"
 #include "compress/request.h"
 #include "compress/sizes/form_choice.h"
 #include "compress/sizes/plan.h"
@@ -26,8 +27,15 @@ struct CompressedModel {
   const Plan& plan;
   std::optional<FormChoice> form;
   std::optional<SizeChoice> sizes;
-  const CalibrationOrigin* calibration = nullptr;  // null: no text has influenced the result
+  const CalibrationOrigin* calibration = nullptr;         // null: no text has influenced the result
+  const ReconstructionSummary* reconstruction = nullptr;  // null: no layer has learnt
 };
+
+// Writes the model before its layers learn to the folder unreconstructed_model(work): all weights
+// as floats, and config.json. The factors or MLPs come from `work`.
+Status write_unreconstructed_model(const CompressedModel& model, const std::filesystem::path& work,
+                                   Progress& progress);
+std::filesystem::path unreconstructed_model(const std::filesystem::path& work);
 
 // Writes everything except the model card. The factors or MLPs come from output.resume_folder().
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,

@@ -14,6 +14,8 @@ constexpr double kWriting = 4.0, kComparing = 7.0;
 constexpr double kMeasuring = 50.0;
 // The fit of down on the text (docs/measurements/quality.md, form pivoted).
 constexpr double kFitting = 180.0;
+// Layers that learn (docs/measurements/quality.md, "Layer reconstruction").
+constexpr double kReconstructing = 150.0;
 // Assumed.
 constexpr double kGenerating = 150.0, kSensitivity = 60.0, kFactorizing = 40.0, kRounding = 60.0,
                  kRoundingFactors = 20.0;
@@ -53,6 +55,14 @@ void add_shapes(const CompressRequest& request, std::vector<ExpectedTask>& tasks
   if (request.calibration) tasks.push_back({task::kFitting, 0.0});
 }
 
+// Layers learn from a model of floats, which is rounded afterwards (compressed_folder.cc).
+void add_reconstruction(const CompressRequest& request, std::vector<ExpectedTask>& tasks) {
+  if (request.reconstruct.mode == Reconstruct::Mode::kOff || !request.calibration) return;
+  tasks.push_back({task::kWriting, kWriting});
+  tasks.push_back({kReconstructingTask, kReconstructing});
+  if (request.weights) tasks.push_back({task::kWriting, kWriting});
+}
+
 }  // namespace
 
 std::vector<ExpectedTask> expected_tasks(const CompressRequest& request, bool measures) {
@@ -66,6 +76,7 @@ std::vector<ExpectedTask> expected_tasks(const CompressRequest& request, bool me
     }
     tasks.push_back({task::kFactorizing, kFactorizing});
   }
+  add_reconstruction(request, tasks);
   tasks.push_back({task::kWriting, kWriting});
   if (measures) tasks.push_back({task::kComparing, kComparing});
   return tasks;

@@ -19,6 +19,7 @@ class RequestCheck {
       return fail("{} is for {} neurons, found {}", name("pad"), name("form"), form());
     }
     NMM_TRY(check_folders());
+    NMM_TRY(check_reconstruct());
     return narrows_mlps(request_) ? check_whole_mlps() : check_single_matrices();
   }
 
@@ -34,6 +35,12 @@ class RequestCheck {
     if (!statistics.ok() || !out.ok() || *statistics != *out) return {};
     return fail("{}: expected different folders for the model and the statistics",
                 request_.out.string());
+  }
+
+  Status check_reconstruct() const {
+    if (request_.reconstruct.mode != Reconstruct::Mode::kTokens || request_.calibration) return {};
+    return fail("{} {} needs {} or {}, from which layers learn", name("reconstruct"),
+                request_.reconstruct.tokens, name("calibration"), name("self_generated"));
   }
 
   // Statistics alone give predicted losses. Measured losses need a text on which the narrowed model

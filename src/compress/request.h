@@ -15,6 +15,7 @@
 #include "base/option_names.h"
 #include "base/result.h"
 #include "compress/calibration/calibration_text.h"
+#include "compress/reconstruction/settings.h"
 #include "compress/sizes/form.h"
 #include "compress/sizes/plan.h"
 #include "compress/sizes/rank.h"
@@ -60,6 +61,8 @@ struct CompressRequest {
   // The folder of statistics (saved_statistics.h); empty if there is none. Without a text the
   // folder is only read. With the text of the statistics it is made or completed.
   std::filesystem::path statistics;
+  // What layers learn after the compression (reconstruction.h).
+  Reconstruct reconstruct;
   // Replaces an existing output folder, and deletes unfinished work of a run with other settings.
   bool force = false;
   // Deletes that work even without `force`. `fit` sets it, which has made sure that the work is its

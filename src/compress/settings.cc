@@ -1,5 +1,7 @@
 #include "compress/settings.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "compress/statistics/saved_statistics.h"
@@ -56,8 +58,10 @@ Allocate allocate_of(const CompressGiven& given, Form form) {
 int64_t calibration_tokens(const CompressGiven& given, const CompressRequest& request) {
   if (given.calibration_tokens) return *given.calibration_tokens;
   if (const auto asked = SavedStatistics::tokens_asked(given.statistics)) return *asked;
-  return narrows_mlps(request) || !given.statistics.empty() ? kShapeCalibrationTokens
-                                                            : kDefaultCalibrationTokens;
+  const int64_t tokens = narrows_mlps(request) || !given.statistics.empty()
+                             ? kShapeCalibrationTokens
+                             : kDefaultCalibrationTokens;
+  return std::max(tokens, request.reconstruct.tokens);
 }
 
 std::optional<CalibrationText> calibration_of(const CompressGiven& given,
@@ -128,6 +132,9 @@ Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNam
                                              given.embedding_bits));
   request.statistics = given.statistics;
   request.force = given.force;
+  const bool off = given.paper || request.method == Method::kSvd;
+  request.reconstruct = given.reconstruct.value_or(
+      Reconstruct{off ? Reconstruct::Mode::kOff : Reconstruct::Mode::kAuto, 0});
   request.calibration = calibration_of(given, request);
   NMM_TRY(check_request(request, names));
   return settings;
@@ -157,6 +164,7 @@ nlohmann::ordered_json settings_json(const CompressRequest& request) {
     }
   }
   json["statistics"] = !request.statistics.empty();
+  json["reconstruct"] = reconstruct_text(request.reconstruct);
   return json;
 }
 
@@ -182,6 +190,7 @@ Result<CompressGiven> given_of(const nlohmann::json& settings, const fs::path& s
   given.pad = pad.value_or(false);
   NMM_ASSIGN(const auto has_statistics, fields.boolean("statistics"));
   if (has_statistics.value_or(false)) given.statistics = statistics;
+  NMM_TRY(read_name(fields, "reconstruct", parse_reconstruct, given.reconstruct));
   const nlohmann::json* const texts = fields.find("calibration");
   if (texts == nullptr || !texts->is_array()) return given;
   for (const nlohmann::json& name : *texts) {

@@ -33,6 +33,7 @@ struct CompressGiven {
   std::optional<int64_t> calibration_tokens, self_generated;
   std::optional<uint64_t> seed;
   std::filesystem::path statistics;  // empty if there is none
+  std::optional<Reconstruct> reconstruct;
   bool force = false;
   // A dry run needs no text, since the real run may be given one.
   bool text_comes_later = false;
@@ -52,8 +53,10 @@ struct CompressSettings {
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, with `paper`
 //   bits                none: weights keep their dtype
 //   calibration_tokens  those of existing statistics; else 131072 for form uv where each matrix is
-//                       factorized by itself and no statistics are kept; else 32768
+//                       factorized by itself and no statistics are kept; else 32768; at least
+//                       those that layers learn from
 //   seed                0
+//   reconstruct         auto; off with `paper` or method svd
 Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNames names);
 
 // Returns all settings with their values. Paths are left out, and texts are named without their

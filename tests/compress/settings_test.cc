@@ -55,7 +55,8 @@ const Json kDefaults = {{"form", "auto"},
                         {"calibration_tokens", 32768},
                         {"self_generated", nullptr},
                         {"seed", nullptr},
-                        {"statistics", false}};
+                        {"statistics", false},
+                        {"reconstruct", "auto"}};
 
 TEST(CompressSettings, DefaultsFollowFromWhatIsGiven) {
   EXPECT_EQ(complete(given_text()), kDefaults);
@@ -65,7 +66,8 @@ TEST(CompressSettings, DefaultsFollowFromWhatIsGiven) {
                                       {"method", "whitened"},
                                       {"allocate", "uniform"},
                                       {"block", 128},
-                                      {"calibration_tokens", 131072}});
+                                      {"calibration_tokens", 131072},
+                                      {"reconstruct", "off"}});
   EXPECT_EQ(complete(given), paper);
   given.block = 64;
   given.allocate = Allocate::kMeasured;
@@ -77,10 +79,12 @@ TEST(CompressSettings, DefaultsFollowFromWhatIsGiven) {
                                           {"statistics", true}}));
   given = given_text();
   given.form = Form::kUv;
-  EXPECT_EQ(complete(given), with(paper, {{"block", 32}}));
+  EXPECT_EQ(complete(given), with(paper, {{"block", 32}, {"reconstruct", "auto"}}));
   given.allocate = Allocate::kPredicted;  // narrows whole MLPs
-  EXPECT_EQ(complete(given),
-            with(paper, {{"block", 32}, {"allocate", "predicted"}, {"calibration_tokens", 32768}}));
+  EXPECT_EQ(complete(given), with(paper, {{"block", 32},
+                                          {"allocate", "predicted"},
+                                          {"calibration_tokens", 32768},
+                                          {"reconstruct", "auto"}}));
 }
 
 TEST(CompressSettings, WithoutATextSizesAreThosePredicted) {
@@ -102,7 +106,24 @@ TEST(CompressSettings, WithoutATextSizesAreThosePredicted) {
                                               {"method", "svd"},
                                               {"allocate", "uniform"},
                                               {"calibration", Json::array()},
-                                              {"calibration_tokens", nullptr}}));
+                                              {"calibration_tokens", nullptr},
+                                              {"reconstruct", "off"}}));
+}
+
+TEST(CompressSettings, LayersLearnFromAtMostTheCalibrationText) {
+  CompressGiven given = given_text();
+  given.reconstruct = parse_reconstruct("off").value();
+  EXPECT_EQ(complete(given), with(kDefaults, {{"reconstruct", "off"}}));
+  given.reconstruct = parse_reconstruct("100000").value();
+  const Json more = with(kDefaults, {{"calibration_tokens", 100000}, {"reconstruct", "100000"}});
+  EXPECT_EQ(complete(given), more);
+  given.calibration_tokens = 50000;
+  EXPECT_EQ(complete(given), with(more, {{"calibration_tokens", 50000}}));
+  given.calibration.clear();
+  given.statistics = "statistics";
+  EXPECT_NE(refusal(given).find("--reconstruct 100000 needs --calibration or --self-generated"),
+            std::string::npos)
+      << refusal(given);
 }
 
 TEST(CompressSettings, TextThatTheModelWritesHasASeed) {

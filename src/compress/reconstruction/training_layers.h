@@ -1,0 +1,59 @@
+#pragma once
+// Reads the layers of a model one by one for training, and keeps trained layers in files of the
+// work folder until the model is written.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+#include "training/layer.h"
+
+namespace neuronmm::compress {
+
+using TrainingLayer = training::Layer<float>;
+
+// A model of which one layer at a time is in memory.
+class LayerReader {
+ public:
+  // Both must outlive this object and the layers that it returns.
+  LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
+
+  const io::Checkpoint& checkpoint() const { return checkpoint_; }
+  const io::ModelConfig& config() const { return config_; }
+  // Fails if tensors of the layer are missing or have other shapes.
+  Result<std::unique_ptr<TrainingLayer>> read(int64_t layer);
+
+ private:
+  const io::Checkpoint& checkpoint_;
+  const io::ModelConfig& config_;
+  std::string prefix_;
+  training::Angles<float> angles_;
+};
+
+// How the reconstruction of one layer ended. Errors are means over the held-out tokens of
+// |y − y*|² / |y*|², where y* is the output of the dense model's layer.
+struct LayerOutcome {
+  double before = 0.0, after = 0.0;
+  int64_t passes = 0;   // over the text, until the error no longer fell
+  int64_t skipped = 0;  // steps whose gradient had NaN or infinity
+  double seconds = 0.0;
+};
+
+// Rounds the tensors of a layer to the dtypes that they have in `checkpoint`.
+void round_as_stored(const io::Checkpoint& checkpoint, TrainingLayer& layer);
+
+// Returns the file of a reconstructed layer. Its tensors have the names of the checkpoint.
+std::filesystem::path reconstructed_path(const std::filesystem::path& work, int64_t layer);
+// Writes the tensors of a layer in the dtypes that they have in `checkpoint`, with a checksum.
+Status write_reconstructed(const std::filesystem::path& path, const io::Checkpoint& checkpoint,
+                           TrainingLayer& layer, const LayerOutcome& outcome);
+// Replaces the layer's tensors by those of the file. Returns nothing and leaves the layer as it is
+// if the file is missing, damaged, or not of this layer.
+std::optional<LayerOutcome> read_reconstructed(const std::filesystem::path& path,
+                                               TrainingLayer& layer);
+
+}  // namespace neuronmm::compress

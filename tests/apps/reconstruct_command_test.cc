@@ -1,0 +1,93 @@
+// `compress --reconstruct`: what it prints, writes and refuses, and that a run which is killed goes
+// on to the same bytes.
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
+
+class ReconstructCommand : public neuronmm::apps::ProgramTest {
+ protected:
+  std::string compress(const std::string& out, const std::string& more) const {
+    return "compress " + kDemo + " -o " + path(out) +
+           " --ratio 0.3 --form mixed --method whitened --allocate uniform --calibration " + kDemo +
+           "/calibration.txt --calibration-tokens 4000 " + more;
+  }
+  double kl(const std::string& model) const {
+    expect(neuronmm("perplexity " + path(model) + " " + kDemo + "/evaluation.txt --limit 2 " +
+                    "--reference " + kDemo + " --json " + path("p.json")),
+           0, {});
+    return nlohmann::json::parse(read(path("p.json")))["kl"];
+  }
+};
+
+TEST_F(ReconstructCommand, LayersLearnAndTheReportSaysWhat) {
+  expect(neuronmm(compress("off", "--reconstruct off")), 0, {"written to"});
+  const Outcome done = neuronmm(compress("on", "--reconstruct 3000 --json " + path("r.json")));
+  expect(done, 0,
+         {"reconstruction: 4 layers learn from", "memory for a layer is about", "error before",
+          "mean error of a layer", "written to"});
+  const auto report = nlohmann::json::parse(read(path("r.json")));
+  EXPECT_EQ(report["reconstruct"], "3000");
+  const auto& learnt = report["reconstruction"];
+  EXPECT_GT(learnt["tokens"], 1000);
+  EXPECT_LE(learnt["tokens"], 3000);
+  EXPECT_EQ(learnt["layers"].size(), 4u);
+  for (const auto& layer : learnt["layers"]) {
+    EXPECT_LE(layer["error_after"], layer["error_before"]);
+  }
+  EXPECT_NE(read(path("on/README.md")).find("layers learnt"), std::string::npos);
+  EXPECT_LT(kl("on"), 0.9 * kl("off"));
+  expect(neuronmm("quantize " + path("on") + " -o " + path("eight") + " --bits 8"), 0, {});
+  EXPECT_LT(kl("eight"), kl("off"));
+}
+
+TEST_F(ReconstructCommand, AutoSaysWhyItIsOff) {
+  expect(neuronmm(compress("out", "--no-measure")), 0, {"reconstruction: off, because"});
+}
+
+TEST_F(ReconstructCommand, AKilledRunGoesOnToTheSameBytes) {
+  const std::string flags = "--no-measure --reconstruct 3000";
+  expect(neuronmm(compress("whole", flags)), 0, {});
+  for (const char* const signal : {"KILL", "TERM"}) {
+    int stopped = 0;
+    for (const char* const seconds : {"2", "4", "8"}) {
+      const Outcome outcome =
+          neuronmm(compress(signal, flags),
+                   "timeout --preserve-status -s " + std::string(signal) + " " + seconds);
+      stopped += outcome.exit_code == 0 ? 0 : 1;
+      EXPECT_EQ(fs::exists(path(signal)), outcome.exit_code == 0);
+      if (outcome.exit_code == 0) break;
+    }
+    if (!fs::exists(path(signal))) expect(neuronmm(compress(signal, flags)), 0, {});
+    EXPECT_EQ(read(path(std::string(signal) + "/model.safetensors")),
+              read(path("whole/model.safetensors")))
+        << "stopped " << stopped << " times by " << signal;
+  }
+}
+
+TEST_F(ReconstructCommand, WrongNumbersAreUsageErrors) {
+  for (const char* const wrong : {"maybe", "0", "-1", "1.5", "1e6"}) {
+    expect(neuronmm(compress("out", "--reconstruct " + std::string(wrong))), 2,
+           {"--reconstruct", wrong, "auto, off"});
+  }
+  expect(neuronmm("compress " + kOneLayer + " --ratio 0.5 --method svd --reconstruct 1000 -o " +
+                  path("out")),
+         2, {"--reconstruct 1000 needs --calibration"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
