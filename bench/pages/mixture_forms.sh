@@ -11,10 +11,12 @@ for ratio in 0.2 0.25; do
   step "By the program" "MIXTURE" form --ratio $ratio --form basis
   step "By the program" "MIXTURE" form --ratio $ratio --form mixed
 done
+step "By the program" "MIXTURE" form --ratio 0.25 --form basis --allocate uniform
 step "By the program" "MIXTURE" form --ratio 0.2 --form neurons
 step "By the program" "MIXTURE" form --ratio 0.25 --form neurons
 step "By the program" "MIXTURE" form --ratio 0.25 --form experts
 step "Few bits" "MIXTURE" form --ratio 0.25 --form basis --bits 4
+step "Few bits" "MIXTURE" form --ratio 0.25 --form mixed --bits 4
 step "Few bits" "MIXTURE" form --ratio 0.25 --form neurons --bits 4
 step "Other forms" "MIXTURE" python3 bench/mixture_forms.py "${MIXTURE:-}" \
   --calibration models/demo/calibration.txt --text models/demo/stories.txt models/demo/evaluation.txt --ratio 0.25 0.2

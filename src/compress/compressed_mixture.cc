@@ -138,7 +138,7 @@ std::string_view form_title(Form form) {
 // Returns the form that loses least (measured, docs/measurements/mixture_forms.md). Uniform sizes
 // are asked for so that other programs can load the result, which they cannot with bases.
 Form form_of_auto(Allocate allocate) {
-  return allocate == Allocate::kUniform ? Form::kNeurons : Form::kBasis;
+  return allocate == Allocate::kUniform ? Form::kNeurons : Form::kMixed;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 namespace neuronmm::compress {
 
-// Returns the request with the settings that a mixture has: form auto is basis, or neurons if sizes
+// Returns the request with the settings that a mixture has: form auto is mixed, or neurons if sizes
 // are uniform, method two-sided is whitened because no metric of mixtures can be made, and sizes
 // are predicted where they would be measured. Fails if the request has a form, method or setting
 // that mixtures do not have, or sizes that this model cannot have.

@@ -378,7 +378,7 @@ TEST_F(MixturesOnBases, MayHaveFewerNeuronsToo) {
 }
 
 TEST_F(MixturesOnBases, AreTheFormOfAutoUnlessSizesAreUniform) {
-  EXPECT_EQ(run_well(on_bases("a", Form::kAuto, Allocate::kMeasured)).plan.form, Form::kBasis);
+  EXPECT_EQ(run_well(on_bases("a", Form::kAuto, Allocate::kMeasured)).plan.form, Form::kMixed);
   EXPECT_EQ(run_well(on_bases("b", Form::kAuto, Allocate::kUniform)).plan.form, Form::kNeurons);
 }
 

@@ -6,8 +6,7 @@
 //             layers then share one budget by their predicted losses. Losses of rarely chosen
 //             experts are small, because their statistics count each token by its routing weight.
 //   basis     The experts of a layer share bases, of the same rank in all layers, or of the ranks
-//   with
-//             the least predicted loss.
+//             with the least predicted loss.
 //   mixed     Both, as far as each pays.
 //   experts   The experts that the router chooses least often are dropped, as many in every layer.
 
