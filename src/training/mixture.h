@@ -16,7 +16,7 @@ namespace neuronmm::training {
 // router are never rounded, as in inference, because rounded logits would choose other experts.
 template <typename T>
 struct Mixture {
-  Linear<T> router;  // [E, H]
+  Linear<T> router;            // [E, H]
   std::deque<Mlp<T>> experts;  // they cannot be moved
   int64_t active = 0;
   // Whether the weights of a token are the softmax over the logits of its experts, and not their

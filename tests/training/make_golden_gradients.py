@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 torch.set_default_dtype(torch.float64)
 MASK = (1 << 64) - 1
+SWIGLU_LIMIT = torch.tensor(0.8, dtype=torch.float32).item()  # an fp32 number, as in neuronmm
 LENGTHS = [8, 5]
 
 
@@ -63,7 +64,7 @@ CASES = {
     "olmoe": dict(experts=5, divided=False, qk="whole", clamp=1.0),
     "granite_moe": dict(experts=4, embedding=3.0, score=0.5, residual=0.4, divisor=2.0),
     "gpt_oss": dict(experts=7, router_bias=True, bias=True, o_bias=True, mlp_bias=True, sinks=True,
-                    swiglu=(0.8, 1.5), windows=[3, 0]),
+                    swiglu=(SWIGLU_LIMIT, 1.5), windows=[3, 0]),
 }
 
 
