@@ -14,11 +14,9 @@ constexpr double kWriting = 4.0, kComparing = 7.0;
 constexpr double kMeasuring = 50.0;
 // The fit of down on the text (docs/measurements/quality.md, form pivoted).
 constexpr double kFitting = 180.0;
-// Layers that learn (docs/measurements/quality.md, "Layer reconstruction").
-constexpr double kReconstructing = 150.0;
 // Assumed.
-constexpr double kGenerating = 150.0, kSensitivity = 60.0, kFactorizing = 40.0, kRounding = 60.0,
-                 kRoundingFactors = 20.0;
+constexpr double kReconstructing = 150.0, kGenerating = 150.0, kSensitivity = 60.0,
+                 kFactorizing = 40.0, kRounding = 60.0, kRoundingFactors = 20.0;
 
 // Adds what comes before the sizes are chosen. Statistics that are saved already are not gathered
 // again, so that their tasks never begin.

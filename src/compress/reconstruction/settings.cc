@@ -13,10 +13,9 @@
 namespace neuronmm::compress {
 namespace {
 
-// The passes of a text. More passes gain little, and take as long again each
-// (docs/measurements/quality.md, "Layer reconstruction").
+// The passes of a text, as in the prototype (docs/measurements/quality.md, "Layer reconstruction").
 constexpr int64_t kPasses = 3;
-// Without AMX a pass takes about as long as three with it.
+// Assumed: without AMX a pass takes about as long as three with it.
 constexpr int64_t kPassesWithoutAmx = 1;
 
 constexpr int64_t kMegabyte = 1'000'000;
