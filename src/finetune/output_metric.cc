@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <random>
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/task_labels.h"
+#include "compress/linear_algebra/blas.h"
 #include "finetune/torch_transformer.h"
-#include "finetune/trainable_model.h"
 #include "io/safetensors_writer.h"
 
 namespace neuronmm::finetune {
@@ -185,7 +186,9 @@ Status check_sequences(const MetricRequest& request, const io::ModelConfig& conf
 
 Result<MetricSummary> measure(const MetricRequest& request, Progress& progress) {
   const at::NoGradGuard no_gradients;
-  set_torch_threads(num_threads());
+  at::set_num_threads(num_threads());
+  // Each thread may multiply on its own, or OpenBLAS divides a product among its own threads.
+  compress::reserve_blas(2 * num_threads());
   const at::ScalarType values = request.compute == DType::kF64 ? at::kDouble : at::kFloat;
   NMM_ASSIGN(TorchTransformer model,
              TorchTransformer::load(request.model, values, values, {}, false,
