@@ -109,6 +109,7 @@ void add_flags(CLI::App* command, FinetuneFlags& flags) {
 
 Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summary) {
   const finetune::Position& position = summary.position;
+  const int64_t lora = flags.request.recipe.lora_rank;
   Json trials = Json::array(), measurements = Json::array();
   for (const finetune::RateTrial& trial : position.trials) {
     const bool finite = trial.loss < 1e30;
@@ -125,7 +126,7 @@ Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summar
           {"data", text_or_null(flags.request.data.string())},
           {"teacher", text_or_null(flags.request.teacher.string())},
           {"validation", text_or_null(flags.request.validation.string())},
-          {"lora_rank", number_or_null(flags.request.recipe.lora_rank)},
+          {"lora_rank", lora > 0 ? Json(lora) : Json()},
           {"sequences", summary.examples},
           {"scored_tokens", summary.scored_tokens},
           {"generated_tokens", summary.generated_tokens},
