@@ -139,7 +139,7 @@ Status Training::begin() {
 Status Training::find_rate() {
   const int64_t steps = trial_steps(steps_, mean_length_ * static_cast<double>(recipe_.batch));
   std::vector<double> rates = trial_rates(recipe_);
-  progress_.start(kTrying, std::ssize(rates) * tokens_in(steps));
+  progress_.start(kTrying, (std::ssize(rates) + kMoreTrials) * tokens_in(steps));
   started_ = Clock::now();
   tokens_ = 0;
   std::vector<RateTrial>& trials = position_.trials;

@@ -40,9 +40,8 @@ TEST(HeldOut, WhatIsHeldOutIsNotTrainedOn) {
   EXPECT_EQ(held_out->examples.size(), 10u);
   EXPECT_EQ(training.examples.size(), 40u);
   std::set<text::TokenId> all;
-  for (const Dataset* const text : {&training, &*held_out}) {
-    for (const Example& example : text->examples) all.insert(example.tokens[0]);
-  }
+  for (const Example& example : training.examples) all.insert(example.tokens[0]);
+  for (const Example& example : held_out->examples) all.insert(example.tokens[0]);
   EXPECT_EQ(all.size(), 50u);
   EXPECT_EQ(share_trained_on(*held_out, training), 0.0);
   Dataset two = sequences(2);
