@@ -295,7 +295,7 @@ MemoryCase memory_case(const FinetuneRequest& request, const io::ModelFolder& op
   return run;
 }
 
-// What is known before anything is written.
+// Everything that is known before anything is written.
 struct Prepared {
   Rounding rounding;
   Data data;

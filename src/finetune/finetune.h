@@ -34,7 +34,7 @@ struct FinetuneRequest {
   // the text itself.
   std::filesystem::path teacher;
   Recipe recipe;
-  // What products of float weights are rounded to.
+  // The type that what is multiplied is rounded to.
   training::Precision precision = training::fastest_precision();
   // Trains what a folder with weights of these bits would compute, and writes such a folder. A
   // folder whose weights have few bits already is trained this way, too, and then other bits than

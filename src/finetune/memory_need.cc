@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kLogitRows = 256;  // of training/head.cc
-// What the program takes beside matrices. Measured with the bundled model: 60 MB.
+// The program itself, beside its matrices. Measured with the bundled model: 60 MB.
 constexpr int64_t kProgramBytes = int64_t{64} << 20;
 // The share of the usable memory that a run plans with. Assumed: the rest is for files that are
 // being read and written, and for what the estimate misses.

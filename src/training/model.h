@@ -25,7 +25,7 @@ using TokenSequence = std::vector<text::TokenId>;
 // kOneByOne: a layer is in memory only between Model::read_layer and Model::drop_layer.
 enum class Residence { kLoaded, kOneByOne };
 
-// Which weights a folder may have. Rounded ones are trained as what they stand for.
+// The weights that a folder may have. Rounded ones are trained as what they stand for.
 enum class Weights { kFloats, kAny };
 
 // Returns how products round a tensor (Parameter::rounding), or an empty function.
