@@ -11,6 +11,8 @@ namespace {
 
 using text::TokenId;
 
+// At most one in eight sequences of a short training text is held out. Assumed.
+constexpr int64_t kLargestShare = 8;
 // Tokens in a row that two different texts hardly share. Assumed.
 constexpr size_t kRun = 32;
 
@@ -68,7 +70,8 @@ Result<Dataset> hold_out(Dataset& training, int64_t tokens, const std::string& s
         "longer text, a smaller --cutoff or --validation FILE",
         source, count);
   }
-  return take(training, spread(count, std::min(sample_size(training, tokens), count / 2)));
+  return take(training, spread(count, std::min(sample_size(training, tokens),
+                                               std::max<int64_t>(1, count / kLargestShare))));
 }
 
 double share_trained_on(const Dataset& held_out, const Dataset& training) {

@@ -14,8 +14,8 @@ namespace neuronmm::finetune {
 // least one sequence.
 Dataset spread_sample(Dataset text, int64_t tokens);
 
-// Moves such a sample from the training text into a text of its own. Errors: a training text of a
-// single sequence.
+// Moves such a sample, but at most an eighth, from the training text into a text of its own.
+// Errors: a training text of a single sequence.
 Result<Dataset> hold_out(Dataset& training, int64_t tokens, const std::string& source);
 
 // Returns the share of the held-out text that is also trained on: of its runs of 32 scored tokens,

@@ -34,16 +34,18 @@ TEST(HeldOut, ASampleIsSpreadOverTheText) {
 }
 
 TEST(HeldOut, WhatIsHeldOutIsNotTrainedOn) {
-  Dataset training = sequences(50);
+  Dataset training = sequences(100);
   const auto held_out = hold_out(training, 1000, "text");
   ASSERT_TRUE(held_out.ok());
   EXPECT_EQ(held_out->examples.size(), 10u);
-  EXPECT_EQ(training.examples.size(), 40u);
+  EXPECT_EQ(training.examples.size(), 90u);
   std::set<text::TokenId> all;
   for (const Example& example : training.examples) all.insert(example.tokens[0]);
   for (const Example& example : held_out->examples) all.insert(example.tokens[0]);
-  EXPECT_EQ(all.size(), 50u);
+  EXPECT_EQ(all.size(), 100u);
   EXPECT_EQ(share_trained_on(*held_out, training), 0.0);
+  Dataset short_text = sequences(50);  // at most an eighth
+  EXPECT_EQ(hold_out(short_text, 1000, "text")->examples.size(), 6u);
   Dataset two = sequences(2);
   EXPECT_EQ(hold_out(two, 1000, "text")->examples.size(), 1u);
   Dataset one = sequences(1);

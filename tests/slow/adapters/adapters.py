@@ -75,10 +75,11 @@ def make(folder, stem, settings):
 
 def check_trained(neuronmm, folder):
     """Compares an adapter that `finetune --lora` has trained for the bundled model."""
-    demo = pathlib.Path("models/demo")
-    run(neuronmm, "finetune", demo, "--data", demo / "stories.txt", "--lora", 4, "--tokens", 8192, "--cutoff", 64,
-        "--learning-rate", 3e-3, "-o", folder / "adapter", "--force")  # fmt: skip
-    run(neuronmm, "import", demo, "--adapter", folder / "adapter", "-o", folder / "merged", "--force", "--dtype", "f32")
+    demo = folder / "base"  # in fp32, because a merged weight is rounded to the dtype of the model
+    run(neuronmm, "import", "models/demo", "-o", demo, "--dtype", "f32")
+    run(neuronmm, "finetune", demo, "--data", "models/demo/stories.txt", "--lora", 4, "--tokens", 8192, "--cutoff", 64,
+        "--learning-rate", 3e-3, "-o", folder / "adapter")  # fmt: skip
+    run(neuronmm, "import", demo, "--adapter", folder / "adapter", "-o", folder / "merged")
     base = AutoModelForCausalLM.from_pretrained(demo, dtype=torch.float32)
     with torch.no_grad():
         before = base(IDS).logits[0]
