@@ -213,16 +213,14 @@ class FinetuneNaN : public Finetune {
     std::fill_n(table.values.begin() + z * config_.hidden_size, config_.hidden_size,
                 std::numeric_limits<float>::quiet_NaN());
     write_model(input_, config_, tensors);
-    nlohmann::json records = nlohmann::json::array();
-    for (int i = 0; i < 34; ++i) {
-      records.push_back({{"instruction", fmt::format("{}", i)},
-                         {"output", fmt::format("{}{} sheep", bad(i) ? "z" : "", i % 7)}});
+    std::string words;
+    for (int i = 0; i < 60; ++i) words += fmt::format("{} sheep, ", i % 7);
+    for (int i = 0; i < 34; ++i) {  // a character is a token
+      if (bad(i)) words.at(static_cast<size_t>(16 * i + 8)) = 'z';
     }
-    input_.write_text("data.json", records.dump());
+    input_.write_text("data.txt", words);
     FinetuneRequest wanted = request("out");
-    wanted.data = input_.path() / "data.json";
     wanted.validation = input_.path() / "other.txt";
-    wanted.recipe.cutoff = 64;
     return wanted;
   }
 };

@@ -8,6 +8,7 @@ those of the base model with the adapter in PEFT. So are those of an adapter tha
 """
 
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -76,7 +77,9 @@ def make(folder, stem, settings):
 def check_trained(neuronmm, folder):
     """Compares an adapter that `finetune --lora` has trained for the bundled model."""
     demo = folder / "base"  # in fp32, because a merged weight is rounded to the dtype of the model
-    run(neuronmm, "import", "models/demo", "-o", demo, "--dtype", "f32")
+    AutoModelForCausalLM.from_pretrained("models/demo", dtype=torch.float32).save_pretrained(demo)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(f"models/demo/{name}", demo)
     run(neuronmm, "finetune", demo, "--data", "models/demo/stories.txt", "--lora", 4, "--tokens", 8192, "--cutoff", 64,
         "--learning-rate", 3e-3, "-o", folder / "adapter")  # fmt: skip
     run(neuronmm, "import", demo, "--adapter", folder / "adapter", "-o", folder / "merged")
