@@ -16,6 +16,10 @@ constexpr int64_t kProgramBytes = int64_t{64} << 20;
 // being read and written, and for what the estimate misses.
 constexpr double kPlanned = 0.9;
 
+// A run that would need more than half of the memory keeps activations of this size. Assumed:
+// computing the rest again takes a fifth of a step, and other programs need memory, too.
+constexpr int64_t kLeastActivations = int64_t{1} << 30;
+
 // The elements that a layer keeps of a token: inputs of its products and their packings, norms,
 // queries, keys and values before and after RoPE, gates. Measured in tests/finetune.
 int64_t kept_of_token(const io::ModelConfig& config) {
@@ -75,7 +79,10 @@ int64_t usable_memory() {
 Result<int64_t> activation_budget(const MemoryCase& run, int64_t usable, const std::string& model) {
   const auto planned = static_cast<int64_t>(kPlanned * static_cast<double>(usable));
   const MemoryNeed need = memory_need(run);
-  if (need.fixed <= planned) return std::min(need.activations, planned - need.fixed);
+  if (need.fixed <= planned) {
+    const int64_t comfortable = std::max(kLeastActivations, planned / 2 - need.fixed);
+    return std::min({need.activations, planned - need.fixed, comfortable});
+  }
   std::string advice =
       "; compress --reconstruct, which trains one layer at a time, needs the least";
   MemoryCase smaller = run;

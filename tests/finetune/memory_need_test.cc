@@ -25,14 +25,14 @@ MemoryCase large_model() {
 
 TEST(MemoryNeed, SaysWhatWouldFit) {
   const MemoryCase run = large_model();
-  const auto fits = activation_budget(run, int64_t{100'000'000'000}, "model");
+  const auto fits = activation_budget(run, int64_t{300'000'000'000}, "model");
   ASSERT_TRUE(fits.ok());
   EXPECT_EQ(*fits, memory_need(run).activations);
-  // Between the fixed need and that with all activations, some layers are computed again.
+  // Where memory is short, most layers are computed again.
   const MemoryNeed need = memory_need(run);
   const auto some = activation_budget(run, (need.fixed + need.activations / 2) * 10 / 9, "model");
   ASSERT_TRUE(some.ok());
-  EXPECT_NEAR(static_cast<double>(*some), 0.5 * static_cast<double>(need.activations), 1e7);
+  EXPECT_EQ(*some, int64_t{1} << 30);
   const auto refused = activation_budget(run, int64_t{20'000'000'000}, "models/large");
   ASSERT_FALSE(refused.ok());
   for (const char* const word : {"models/large", "GB of memory, found 18.0 GB", "--lora 8"}) {
