@@ -22,7 +22,7 @@
 # - FORMS, TOKENS, RATIO: the forms, the numbers of training tokens and the ratio of compress.
 # - CALIBRATION, MORE_CALIBRATION: the number of tokens that compress sees, and one more text that
 #   it sees.
-# - WHICH, FLAGS: what finetune trains, and its other flags.
+# - FLAGS: other flags of finetune, such as --learning-rate.
 # - BATCH: the number of sequences of 512 tokens in a step.
 # - CONTEXT, LIMIT: the length and the number of the windows of each text.
 # - TRAIN: another training text, as written by bench/recovery_text.py. The dense model then adds
@@ -34,7 +34,7 @@ root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
 forms=${FORMS:-neurons mixed uv} tokens=${TOKENS-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
-which=${WHICH:-all} flags=${FLAGS:---lr 1e-4 --refine-blocks 1 --refine-tokens 262144} batch=${BATCH:-1} limit=${LIMIT:-24} context=${CONTEXT:-1024}
+flags=${FLAGS:-} batch=${BATCH:-4} limit=${LIMIT:-24} context=${CONTEXT:-1024}
 length=512 more_text=${TRAIN:+$(realpath "$TRAIN")} more_calibration=${MORE_CALIBRATION:+$(realpath "$MORE_CALIBRATION")}
 mkdir -p "$work"
 cd "$work"
@@ -92,11 +92,10 @@ for count in $tokens; do
   for form in $forms; do
     measured "$form" "$count" && continue
     out=$form-$count start=$SECONDS
-    steps=$((count / (batch * length)))
     # shellcheck disable=SC2086
-    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data "${more_text:-train.txt}" --which "$which" --teacher "$model" \
-      --self-generated "$generated" --cutoff "$length" --batch "$batch" --steps "$steps" --epochs 100 \
-      --validation validation.txt --validate-every $((steps / 3 + 1)) --json "$out.json" $flags >"$out.txt" 2>>errors.txt
+    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data "${more_text:-train.txt}" --teacher "$model" \
+      --self-generated "$generated" --cutoff "$length" --batch "$batch" --tokens "$count" \
+      --validation validation.txt --json "$out.json" $flags >"$out.txt" 2>>errors.txt
     point "$form" "$count" "$out" $((SECONDS - start))
   done
 done

@@ -1,6 +1,5 @@
-# Installs three components, and makes a Debian package of each with CPack:
+# Installs two components, and makes a Debian package of each with CPack:
 #   program      the program `neuronmm`
-#   finetune     the program that `neuronmm finetune` runs, which needs libtorch
 #   development  libraries and headers for other projects, which find them by neuronmm-config.cmake
 
 include(GNUInstallDirs)
@@ -25,9 +24,6 @@ install(DIRECTORY models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/mode
 install(DIRECTORY examples/kernel DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/examples COMPONENT program
         FILES_MATCHING PATTERN "*.py" PATTERN "*.md")
 install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-if(NEURONMM_FINETUNE)
-  install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune OPTIONAL)
-endif()
 
 # C++ programs load and run models with these libraries. The first list has the headers that
 # docs/reference/cpp_api.md promises. The second list has the headers that these headers include.
@@ -71,9 +67,6 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "neuronmm developers <neuronmm@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "low-rank compression and fast inference of large language models")
 set(CPACK_COMPONENTS_ALL program development)
-if(NEURONMM_FINETUNE)
-  list(APPEND CPACK_COMPONENTS_ALL finetune)
-endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -81,8 +74,6 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
 # The program loads these libraries when a factorization begins
 # (src/compress/linear_algebra/blas.cc). dpkg-shlibdeps cannot see that. NumPy is for `neuronmm nki`.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke, python3 (>= 3.11), python3-numpy")
-set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
-set(CPACK_DEBIAN_FINETUNE_PACKAGE_DEPENDS neuronmm)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libneuronmm-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "libfmt-dev, nlohmann-json3-dev, libhwy-dev, libxxhash-dev, libpcre2-dev, libutf8proc-dev")

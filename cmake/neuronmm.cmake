@@ -31,7 +31,7 @@ endif()
 #   HOT     The library is compiled at -O3. It suits loops over numbers, in which programs spend
 #           their time.
 #   COLD    The library is compiled with cold_options. It suits code that mostly waits for what it
-#           calls, such as the disk, libtorch or a person who reads.
+#           calls, such as the disk or a person who reads.
 #   PARSES  The library reads input from outside. In builds with fuzzers its branches are
 #           instrumented, and guide the fuzzers.
 function(neuronmm_library name)

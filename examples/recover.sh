@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Trains the factors of a compressed model to imitate the dense one. The result is better at the
-# same size and speed. Needs libtorch (run tools/install_dependencies.sh finetune, then build
-# again).
+# Trains a compressed model to imitate the dense one. The result is better at the same size and
+# speed.
 #
 #   examples/recover.sh [DENSE_DIR COMPRESSED_DIR TEXT OUT]
 set -euo pipefail
@@ -15,7 +14,7 @@ out=${4:-$work/recovered}
 
 mkdir -p "$work"
 [ $# -gt 0 ] || "$neuronmm" compress "$dense" -o "$small" --form uv --ratio 0.5 --block 64 --calibration "$text" --force
-"$neuronmm" finetune "$small" --data "$text" -o "$out" --which factors --teacher "$dense" --epochs 1 --lr 3e-4 --force
+"$neuronmm" finetune "$small" --data "$text" -o "$out" --teacher "$dense" --learning-rate 3e-4 --force
 for model in "$dense" "$small" "$out"; do
   echo "$model: $("$neuronmm" perplexity "$model" "$root/models/demo/evaluation.txt" 2>/dev/null | grep '^perplexity')"
 done

@@ -2,7 +2,6 @@
 # Installs the Debian 12 packages that neuronmm needs and that are missing. The argument chooses the
 # packages:
 #   build      needed to build the program
-#   finetune   also libtorch, which only `neuronmm finetune` needs
 #   test       (the default) also what the tests, sanitizers, fuzzers and the format check need
 #   python     also what `pip install .` needs
 #   package    also what packaging/build.sh needs
@@ -24,12 +23,10 @@ build_packages=(
   libopenmpi-dev openmpi-bin                       # MPI, for runs in several processes
   libboost1.81-dev libssl-dev prometheus-cpp-dev   # `neuronmm serve`: sockets and HTTP, TLS, metrics
 )
-finetune_packages=(libtorch-dev)
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev
   python3-numpy                                    # the interpreter that checks emitted kernels
-  python3-torch                                    # reference results for fine-tuning
   openssl                                          # makes the certificate of a test server
 )
 python_packages=(python3-dev python3-venv)         # what `pip install .` needs
@@ -46,8 +43,7 @@ aarch64_packages=(cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-s
 packages=("${build_packages[@]}")
 case "${1:-test}" in
   build) ;;
-  finetune) packages+=("${finetune_packages[@]}") ;;
-  test) packages+=("${finetune_packages[@]}" "${test_packages[@]}") ;;
+  test) packages+=("${test_packages[@]}") ;;
   python) packages+=("${python_packages[@]}") ;;
   package) packages+=("${package_packages[@]}") ;;
   roots) packages=("${root_packages[@]}") ;;
@@ -55,7 +51,7 @@ case "${1:-test}" in
   proxy) packages=("${proxy_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
   aarch64) packages=("${aarch64_packages[@]}") ;;
-  *) echo "usage: $0 [build|finetune|test|python|package|roots|browser|proxy|bench|aarch64]" >&2; exit 2 ;;
+  *) echo "usage: $0 [build|test|python|package|roots|browser|proxy|bench|aarch64]" >&2; exit 2 ;;
 esac
 
 missing=()

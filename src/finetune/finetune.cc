@@ -3,43 +3,37 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/kept_work.h"
-#include "base/parallel.h"
-#include "compress/output/model_card.h"
-#include "compress/output/rank_record.h"
+#include "compress/output/fused_sources.h"
 #include "compress/output/tensor_writer.h"
-#include "compress/output/transformers_code.h"
-#include "compress/rounding/stored_format.h"
 #include "finetune/dataset.h"
-#include "finetune/trainable_model.h"
+#include "finetune/held_out.h"
+#include "finetune/memory_need.h"
+#include "finetune/student.h"
 #include "finetune/training.h"
 #include "finetune/training_folder.h"
+#include "finetune/written_folder.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
-#include "io/model_files.h"
 #include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/self_generated.h"
-#include "model/tensor_specs.h"
 
 namespace neuronmm::finetune {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kValidationTokens = 16384;
-
-using Rounding = std::optional<io::Quantization>;
-
-std::string weights_name(const Rounding& rounding) {
-  return rounding ? io::quantization_text(*rounding) : "original";
-}
+// The held-out text has a 32nd of the tokens that are trained on, between these two. Assumed: it is
+// read about ten times, without a backward pass.
+constexpr int64_t kHeldOutShare = 32, kLeastHeldOut = 4096, kMostHeldOut = 16384;
+// A held-out text may share this part of its runs of tokens with the training text. Assumed: so
+// much is quoted by chance.
+constexpr double kSharedByChance = 0.1;
 
 // The identities of both folders, taken before anything is read from them.
 struct ModelIdentities {
@@ -65,85 +59,22 @@ Result<std::string> settings_of(const FinetuneRequest& request, const ModelIdent
   const Recipe& recipe = request.recipe;
   NMM_ASSIGN(const nlohmann::ordered_json data, identity_of(request.data));
   NMM_ASSIGN(const nlohmann::ordered_json validation, identity_of(request.validation));
-  nlohmann::ordered_json phases = nlohmann::ordered_json::array();
-  for (const Part part : recipe.all_phases()) phases.push_back(part_name(part));
-  nlohmann::ordered_json settings = {{"command", "finetune"},
-                                     {"model", models.model},
-                                     {"data", data},
-                                     {"validation", validation},
-                                     {"teacher", models.teacher},
-                                     {"which", phases},
-                                     {"rank", recipe.rank},
-                                     {"alpha", recipe.alpha},
-                                     {"learning_rate", recipe.learning_rate},
-                                     {"epochs", recipe.epochs},
-                                     {"steps", recipe.steps},
-                                     {"batch", recipe.batch},
-                                     {"micro_batch", recipe.micro_batch},
-                                     {"warmup", recipe.warmup},
-                                     {"cutoff", recipe.cutoff},
-                                     {"seed", recipe.seed},
-                                     {"block_epochs", recipe.block_epochs},
-                                     {"block_tokens", recipe.block_tokens},
-                                     {"block_learning_rate", recipe.block_learning_rate},
-                                     {"validate_every", recipe.validate_every},
-                                     {"patience", recipe.patience},
-                                     {"self_generated", recipe.self_generated},
-                                     {"device", request.device},
-                                     {"products", dtype_name(request.compute)},
-                                     {"weights", weights_name(rounding)}};
+  const bool bf16 = request.precision == training::Precision::kBf16;
+  const nlohmann::ordered_json settings = {{"command", "finetune"},
+                                           {"model", models.model},
+                                           {"data", data},
+                                           {"validation", validation},
+                                           {"teacher", models.teacher},
+                                           {"lora", recipe.lora_rank},
+                                           {"learning_rate", recipe.learning_rate},
+                                           {"tokens", recipe.tokens},
+                                           {"batch", recipe.batch},
+                                           {"cutoff", recipe.cutoff},
+                                           {"seed", recipe.seed},
+                                           {"self_generated", recipe.self_generated},
+                                           {"products", bf16 ? "bf16" : "fp32"},
+                                           {"weights", weights_name(rounding)}};
   return settings.dump(2) + "\n";
-}
-
-compress::TensorSource factor_source(const TrainableModel& model, const io::TensorSpec& factor,
-                                     const Rounding& rounding) {
-  compress::TensorSource source = {factor};
-  if (rounding) {
-    source.rounding = rounding->format_of(factor.name);
-    source.stored = [&model, name = factor.name] { return model.stored(name); };
-    return source;
-  }
-  source.spec.dtype = written_dtype(model.checkpoint().tensors().at(factor.name).dtype);
-  source.visit = [&model, spec = source.spec](const compress::TensorSource::Use& use) -> Status {
-    const std::vector<float> values = model.read(spec.name);
-    NMM_TRY(compress::check_range(spec.name, values, spec.dtype));
-    std::vector<std::byte> bytes;
-    append_rounded(spec.dtype, values.data(), std::ssize(values), bytes);
-    return use({spec.dtype, spec.shape, bytes.data()});
-  };
-  return source;
-}
-
-// Returns the weight that a tensor of scales or groups belongs to, or "" for any other tensor.
-std::string weight_of_parts(const std::string& name) {
-  for (const std::string_view ending : {io::kScaleEnding, io::kGroupEnding}) {
-    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
-  }
-  return {};
-}
-
-// Lists the tensors of the output: those of the checkpoint, with the factors taken from the trained
-// model. A tensor that has few bits already and is not trained is copied with its scales and
-// groups.
-std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
-                                               const Rounding& rounding) {
-  std::map<std::string, io::TensorSpec> factors;
-  for (const io::TensorSpec& factor : model.factor_tensors()) factors[factor.name] = factor;
-  std::vector<compress::TensorSource> sources;
-  for (const auto& [name, tensor] : model.checkpoint().tensors()) {
-    if (factors.contains(weight_of_parts(name))) continue;
-    if (const auto factor = factors.find(name); factor != factors.end()) {
-      sources.push_back(factor_source(model, factor->second, rounding));
-      continue;
-    }
-    compress::TensorSource source = {{name, written_dtype(tensor.dtype), tensor.shape}};
-    if (rounding && is_float(tensor.dtype)) {
-      source.rounding = model::rounding_of(name, model.config(), *rounding);
-    }
-    source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
-    sources.push_back(std::move(source));
-  }
-  return sources;
 }
 
 // Returns the rounding that the folder has or is to have, or nullopt for float weights.
@@ -170,27 +101,81 @@ Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConf
   return config.quantization;
 }
 
-Status check_request(const FinetuneRequest& request, const io::ModelConfig& config,
+// PEFT loads adapters into the published class, whose matrices may be fused.
+bool has_fused_matrices(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+  std::vector<compress::TensorSource> sources;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    sources.push_back({{name, tensor.dtype, tensor.shape}});
+  }
+  const size_t count = sources.size();
+  return compress::fused_sources(std::move(sources), config.architecture).size() < count;
+}
+
+Status check_adapters(const FinetuneRequest& request, const io::ModelFolder& opened,
+                      const Rounding& rounding) {
+  if (request.recipe.lora_rank == 0) return {};
+  const std::string model = request.model.string();
+  if (rounding) {
+    return fail("{}: expected float weights for --lora, found {}; give the model it was made of",
+                model, io::quantization_text(*rounding));
+  }
+  if (opened.config.compression) {
+    return fail(
+        "{}: expected a model that is not compressed for --lora, because nothing merges an "
+        "adapter into this one; train its own weights (without --lora)",
+        model);
+  }
+  if (has_fused_matrices(opened.checkpoint, opened.config)) {
+    return fail(
+        "{}: its class in transformers joins matrices that adapters would have apart; train its "
+        "own "
+        "weights (without --lora)",
+        model);
+  }
+  return {};
+}
+
+Status check_request(const FinetuneRequest& request, const io::ModelFolder& opened,
                      const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
-  if (recipe.cutoff < 2 || recipe.cutoff > config.max_position_embeddings) {
+  const int64_t most = opened.config.max_position_embeddings;
+  if (recipe.cutoff < 2 || recipe.cutoff > most) {
     return fail("cutoff: expected 2 to {} tokens (the model's max_position_embeddings), found {}",
-                config.max_position_embeddings, recipe.cutoff);
+                most, recipe.cutoff);
   }
   if (request.data.empty() && recipe.self_generated == 0) {
     return fail("data: expected a file, or text that a teacher writes, found neither");
   }
-  if (request.teacher.empty() && (recipe.self_generated > 0 || recipe.block_epochs > 0)) {
-    return fail("teacher: expected the model before compression for {}, found none",
-                recipe.self_generated > 0 ? "text that it writes" : "refining layers");
-  }
-  const bool no_adapters = std::ranges::all_of(
-      recipe.phases, [](const Part part) { return part == Part::kFactors || part == Part::kAll; });
-  if (rounding && !no_adapters) {
+  if (request.teacher.empty() && recipe.self_generated > 0) {
     return fail(
-        "which: expected factors or all, found adapters; what is rounded to {} are the factors "
-        "themselves",
-        io::quantization_text(*rounding));
+        "teacher: expected the model before compression for text that it writes, found none");
+  }
+  return check_adapters(request, opened, rounding);
+}
+
+// The teacher is the model before compression: it reads the same tokens and has the same width.
+Status check_teacher(const FinetuneRequest& request, const io::ModelFolder& teacher,
+                     const io::ModelConfig& config) {
+  const std::string name = request.teacher.string();
+  NMM_TRY(io::refuse_mixtures(teacher.config, name, "finetune", "choose another teacher"));
+  if (teacher.config.vocab_size != config.vocab_size) {
+    return fail("{}: expected a teacher with the model's vocabulary of {} tokens, found {}", name,
+                config.vocab_size, teacher.config.vocab_size);
+  }
+  if (teacher.config.hidden_size != config.hidden_size) {
+    return fail(
+        "{}: expected a teacher with the model's hidden_size {}, found {}; give the model "
+        "before compression",
+        name, config.hidden_size, teacher.config.hidden_size);
+  }
+  NMM_ASSIGN(const auto own, text::Tokenizer::load(request.model));
+  NMM_ASSIGN(const auto other, text::Tokenizer::load(request.teacher));
+  for (text::TokenId id = 0; id < std::max(own.vocab_size(), other.vocab_size()); ++id) {
+    if (own.token_bytes(id) == other.token_bytes(id)) continue;
+    return fail(
+        "{}: expected the tokenizer of {}, found token {} \"{}\" where the model has "
+        "\"{}\"; give the model before compression",
+        name, request.model.string(), id, other.token_bytes(id), own.token_bytes(id));
   }
   return {};
 }
@@ -204,68 +189,10 @@ Result<Dataset> load_data(const fs::path& path, const FinetuneRequest& request,
   return read_dataset(content, path, tokenizer, config, request.recipe.cutoff);
 }
 
-// Limits the validation text, because validations cost time. The sequences that stay are spread
-// over the whole text, and there are as many of them as the token limit allows.
-Dataset subsample(Dataset dataset) {
-  int64_t tokens = 0;
-  for (const Example& example : dataset.examples) tokens += example.length();
-  const auto count = static_cast<int64_t>(dataset.examples.size());
-  const int64_t kept =
-      std::max<int64_t>(1, count * kValidationTokens / std::max(tokens, int64_t{1}));
-  if (kept >= count) return dataset;
-  std::vector<Example> examples;
-  for (int64_t i = 0; i < kept; ++i) {
-    examples.push_back(std::move(dataset.examples[static_cast<size_t>(i * count / kept)]));
-  }
-  dataset.examples = std::move(examples);
-  return dataset;
-}
-
 int64_t scored_tokens(const Dataset& data) {
   int64_t tokens = 0;
   for (const Example& example : data.examples) tokens += example.scored_tokens();
   return tokens;
-}
-
-Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
-                  const Rounding& rounding, const io::FolderWriter& output) {
-  compress::ModelCard card = compress::model_card(output.out(), request.model, ", fine-tuned");
-  card.relation = "finetune";
-  if (config.compression) {
-    card.tags = {std::string(compress::form_tag(config.compression->form))};
-    card.facts = compress::compression_facts(*config.compression, config, weights_name(rounding));
-  } else if (!request.recipe.trains_all()) {
-    card.tags = {"low-rank"};  // folders of the reference system have no record
-  }
-  if (rounding) card.tags.push_back(compress::bits_tag(rounding->format));
-  std::string parts;
-  for (const Part part : request.recipe.all_phases()) {
-    parts += fmt::format("{}{}", parts.empty() ? "" : ", ", part_name(part));
-  }
-  std::string data;
-  if (!request.data.empty()) data = compress::folder_name(request.data);
-  if (request.recipe.self_generated > 0) {
-    data += fmt::format("{}{} tokens that the model wrote before compression",
-                        data.empty() ? "" : ", ", request.recipe.self_generated);
-  }
-  card.facts.emplace_back("fine-tuned on", data);
-  card.facts.emplace_back("what was trained", parts);
-  return io::write_text_file(output.staging() / "README.md", compress::model_card_text(card));
-}
-
-// Writes config.json. Folders of earlier versions and of the reference system become folders that
-// transformers opens.
-Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
-                    const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
-  const fs::path original = request.model / "config.json";
-  NMM_ASSIGN(std::string text, io::config_text(model.checkpoint()));
-  NMM_ASSIGN(text, compress::with_rank_record(std::move(text), model.checkpoint(), config));
-  if (rounding) {
-    NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
-  }
-  NMM_ASSIGN(const auto written, io::ModelConfig::parse(text, original.string()));
-  if (!written.compression && !rounding) return io::write_text_file(folder / "config.json", text);
-  return compress::write_transformers_files(folder, text, original.string());
 }
 
 Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
@@ -279,16 +206,16 @@ Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIden
 }
 
 struct Data {
-  Dataset training, validation;
+  Dataset training, held_out;
   int64_t generated_tokens = 0;
 };
 
+// Reads the texts of files.
 Result<Data> load_all_data(const FinetuneRequest& request, const io::ModelConfig& config,
                            Progress& progress) {
   Data data;
   NMM_ASSIGN(data.training, load_data(request.data, request, config));
-  NMM_ASSIGN(data.validation, load_data(request.validation, request, config));
-  data.validation = subsample(std::move(data.validation));
+  NMM_ASSIGN(data.held_out, load_data(request.validation, request, config));
   if (!request.data.empty()) {
     progress.print(
         fmt::format("{}: {} sequences, {} tokens with a loss ({} sequences cut off, {} "
@@ -296,16 +223,35 @@ Result<Data> load_all_data(const FinetuneRequest& request, const io::ModelConfig
                     request.data.string(), data.training.examples.size(),
                     scored_tokens(data.training), data.training.truncated, data.training.skipped));
   }
-  if (!request.validation.empty()) {
-    progress.print(fmt::format("{}: {} sequences held out, {} tokens with a loss",
-                               request.validation.string(), data.validation.examples.size(),
-                               scored_tokens(data.validation)));
-  }
-  return data;
+  const double shared = share_trained_on(data.held_out, data.training);
+  if (shared <= kSharedByChance) return data;
+  return fail(
+      "{}: expected a text that is not trained on, found {:.0f} % of it in {}; leave "
+      "--validation out to hold out a part of the text",
+      request.validation.string(), 100 * shared, request.data.string());
 }
 
-// Adds text that the teacher writes to the training data. The caller has unloaded the trained
-// model, so that only the teacher is in memory.
+// Limits the held-out text, or takes it from the training text.
+Status choose_held_out(const FinetuneRequest& request, Data& data, Progress& progress) {
+  int64_t tokens = 0;
+  for (const Example& example : data.training.examples) tokens += example.length();
+  if (request.recipe.tokens > 0) tokens = std::min(tokens, request.recipe.tokens);
+  const int64_t wanted = std::clamp(tokens / kHeldOutShare, kLeastHeldOut, kMostHeldOut);
+  const fs::path& source = request.data.empty() ? request.teacher : request.data;
+  if (request.validation.empty()) {
+    NMM_ASSIGN(data.held_out, hold_out(data.training, wanted, source.string()));
+  } else {
+    data.held_out = spread_sample(std::move(data.held_out), wanted);
+  }
+  progress.print(
+      fmt::format("{}: {} sequences held out, {} tokens with a loss",
+                  request.validation.empty() ? source.string() : request.validation.string(),
+                  data.held_out.examples.size(), scored_tokens(data.held_out)));
+  return {};
+}
+
+// Adds text that the teacher writes to the training data. The trained model is not yet loaded, so
+// that only the teacher is in memory.
 Status add_generated(const FinetuneRequest& request, const fs::path& work, Data& data,
                      Progress& progress) {
   const Recipe& recipe = request.recipe;
@@ -322,77 +268,65 @@ Status add_generated(const FinetuneRequest& request, const fs::path& work, Data&
   return {};
 }
 
-// Returns how many bytes of activations a step may keep. Computing activations again takes a fourth
-// of a step. Assumed: a batch may use an eighth of the machine's memory.
-int64_t activation_budget() {
-  const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return std::max(int64_t{1} << 30, physical / 8);
-}
-
-ModelOptions options_of(const FinetuneRequest& request, const Rounding& rounding) {
-  ModelOptions options;
-  options.model = request.model;
-  options.teacher = request.teacher;
-  options.device = request.device;
-  options.compute = request.compute;
-  options.rounding = rounding;
-  options.activation_bytes = activation_budget();
-  options.all_matrices = request.recipe.trains_all();
-  return options;
-}
-
-Status write_output(const FinetuneRequest& request, const io::ModelConfig& config,
-                    const TrainableModel& model, const Rounding& rounding,
-                    const io::FolderWriter& output, Progress& progress) {
-  NMM_TRY(compress::write_tensors(sources_of(model, rounding), config.architecture,
-                                  output.staging(), progress));
-  NMM_TRY(write_config(request, config, model, rounding, output.staging()));
-  NMM_TRY(write_card(request, config, rounding, output));
-  NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
-  for (const std::string& note : left_out) progress.print(note);
-  return {};
-}
-
-Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
-                              const OnStep& on_step,
-                              const io::BeforeOutput<FinetuneSummary>& before_output) {
-  set_torch_threads(num_threads());
-  const auto if_exists =
-      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
-  NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
-  NMM_ASSIGN(const ModelIdentities models, identities_of(request));
-  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
-  const io::ModelConfig& config = opened.config;
-  NMM_TRY(io::refuse_mixtures(config, request.model.string(), "finetune",
-                              "train the original model with another program"));
-  NMM_ASSIGN(const Rounding rounding, rounding_of(request, config));
-  NMM_TRY(check_request(request, config, rounding));
-  NMM_ASSIGN(Data data, load_all_data(request, config, progress));
-  auto model = TrainableModel::load(
-      options_of(request, rounding));  // refuses a model that cannot be trained
-  if (!model.ok()) return model.error();
-  NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.resume_folder()));
-  const KeptWork kept(folder.path().parent_path().string(),
-                      "run the same command again with --resume to go on");
-  progress.expect(expected_tasks(request.recipe, std::ssize(data.training.examples)));
-  if (request.recipe.self_generated > 0) {
-    model = fail("the teacher writes");  // frees the memory of the model
-    NMM_TRY(add_generated(request, folder.path(), data, progress));
-    model = TrainableModel::load(options_of(request, rounding));
-    if (!model.ok()) return model.error();
+int64_t layer_parameters(const io::Checkpoint& checkpoint) {
+  int64_t count = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (is_of_layer(name)) count += tensor.size();
   }
-  Training training(request.recipe, data.training, data.validation, *model, folder, progress,
-                    on_step);
-  NMM_TRY(training.run());
-  NMM_TRY(write_output(request, config, *model, rounding, output, progress));
-  NMM_TRY(io::check_unchanged(request.model, models.model));
-  FinetuneSummary summary = {static_cast<int64_t>(data.training.examples.size()),
-                             scored_tokens(data.training), data.generated_tokens,
-                             scored_tokens(data.validation), training.summary()};
-  if (before_output) NMM_TRY(before_output(summary));
-  NMM_TRY(output.commit());
-  return summary;
+  return count;
+}
+
+// Returns what the run is to the estimate of its memory.
+MemoryCase memory_case(const FinetuneRequest& request, const io::ModelFolder& opened,
+                       const io::ModelFolder* teacher, const Rounding& rounding) {
+  MemoryCase run = {
+      .config = opened.config,
+      .layer_parameters = layer_parameters(opened.checkpoint),
+      .together = std::max(request.recipe.cutoff,
+                           std::min(kTokensTogether, request.recipe.batch * request.recipe.cutoff)),
+      .precision = request.precision,
+      .rounded = rounding.has_value()};
+  if (teacher != nullptr) run.teacher_parameters = layer_parameters(teacher->checkpoint);
+  if (request.recipe.lora_rank == 0) return run;
+  for (const auto& [name, tensor] : opened.checkpoint.tensors()) {
+    if (!may_adapt(name)) continue;
+    run.adapter_parameters += request.recipe.lora_rank * (tensor.shape[0] + tensor.shape[1]);
+  }
+  return run;
+}
+
+// Everything that is known before anything is written.
+struct Prepared {
+  Rounding rounding;
+  Data data;
+  StudentOptions options;
+};
+
+Result<Prepared> prepare(const FinetuneRequest& request, Progress& progress) {
+  Prepared run;
+  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
+  NMM_TRY(io::refuse_mixtures(opened.config, request.model.string(), "finetune",
+                              "train the original model with another program"));
+  NMM_ASSIGN(run.rounding, rounding_of(request, opened.config));
+  NMM_TRY(check_request(request, opened, run.rounding));
+  std::optional<io::ModelFolder> teacher;
+  if (!request.teacher.empty()) {
+    NMM_ASSIGN(teacher, io::open_model(request.teacher));
+    NMM_TRY(check_teacher(request, *teacher, opened.config));
+  }
+  NMM_ASSIGN(run.data, load_all_data(request, opened.config, progress));
+  NMM_ASSIGN(
+      const int64_t activations,
+      activation_budget(memory_case(request, opened, teacher ? &*teacher : nullptr, run.rounding),
+                        usable_memory(), request.model.string()));
+  run.options = {.model = request.model,
+                 .teacher = request.teacher,
+                 .lora_rank = request.recipe.lora_rank,
+                 .seed = request.recipe.seed,
+                 .rounding = run.rounding,
+                 .precision = request.precision,
+                 .activation_bytes = activations};
+  return run;
 }
 
 }  // namespace
@@ -400,13 +334,38 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
 Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progress,
                                  const OnStep& on_step,
                                  const io::BeforeOutput<FinetuneSummary>& before_output) {
-  try {
-    return train(request, progress, on_step, before_output);
-  } catch (const std::exception& error) {  // libtorch throws when memory is short
-    const std::string_view what = error.what();
-    return fail("libtorch: {}; if memory is short, a smaller micro_batch or cutoff may fit",
-                what.substr(0, what.find('\n')));
+  const auto if_exists =
+      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+  NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
+  NMM_ASSIGN(const ModelIdentities models, identities_of(request));
+  NMM_ASSIGN(Prepared run, prepare(request, progress));
+  Data& data = run.data;
+  NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
+  NMM_ASSIGN(auto folder, open_work(request, models, run.rounding, output.resume_folder()));
+  const KeptWork kept(folder.path().parent_path().string(),
+                      "run the same command again with --resume to go on");
+  int64_t tokens = request.recipe.self_generated;
+  for (const Example& example : data.training.examples) tokens += example.length();
+  progress.expect(expected_tasks(request.recipe, tokens));
+  if (request.recipe.self_generated > 0) {
+    NMM_TRY(add_generated(request, folder.path(), data, progress));
   }
+  NMM_TRY(choose_held_out(request, data, progress));
+  NMM_ASSIGN(const auto student, Student::load(run.options));
+  Training training(request, data.training, data.held_out, *student, folder, progress, on_step);
+  NMM_TRY(training.run());
+  NMM_TRY(write_trained(request, *student, run.rounding, output, progress));
+  NMM_TRY(io::check_unchanged(request.model, models.model));
+  const FinetuneSummary summary = {.examples = std::ssize(data.training.examples),
+                                   .scored_tokens = scored_tokens(data.training),
+                                   .generated_tokens = data.generated_tokens,
+                                   .held_out_tokens = scored_tokens(data.held_out),
+                                   .trained_parameters = student->optimizer().trained_parameters(),
+                                   .planned_steps = training.steps(),
+                                   .position = training.position()};
+  if (before_output) NMM_TRY(before_output(summary));
+  NMM_TRY(output.commit());
+  return summary;
 }
 
 }  // namespace neuronmm::finetune

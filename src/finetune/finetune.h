@@ -1,20 +1,21 @@
 #pragma once
-// The command `finetune`: trains the factors of a compressed model folder and writes a new folder.
-// The new folder has the same tensors of the same shapes, so that ranks, size and speed stay as
-// they were. Called by the command line and by the Python bindings. It fails on models, teachers,
-// texts or output folders that do not fit, on interrupts, and when training diverges.
+// The command `finetune`: trains a model folder and writes a new one, or a LoRA adapter. A new
+// folder has the same tensors of the same shapes, so that sizes and speed stay as they were. It
+// fails on models, teachers, texts or output folders that do not fit, on interrupts, and if no
+// gradient is finite.
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
-#include <vector>
+#include <optional>
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "base/tensor.h"
 #include "compress/rounding/quantized_formats.h"
 #include "finetune/position.h"
 #include "finetune/recipe.h"
 #include "io/folder_writer.h"
+#include "training/products.h"
 
 namespace neuronmm::ops {
 class Backend;
@@ -27,14 +28,14 @@ struct FinetuneRequest {
   std::filesystem::path model, out;
   // The training text. May be empty if the teacher writes the training text.
   std::filesystem::path data;
-  // Held-out text, of which at most 16,384 tokens are used. Empty: no validation.
+  // Held-out text, of which at most 16,384 tokens are used. Empty: a part of the training text.
   std::filesystem::path validation;
-  // A dense model whose predictions the trained model imitates. Empty: it learns the text itself.
+  // The model before compression, whose predictions the trained model imitates. Empty: it learns
+  // the text itself.
   std::filesystem::path teacher;
   Recipe recipe;
-  std::string device = "cpu";
-  // The dtype of products. With kBF16 the factors of every product are rounded to bf16.
-  DType compute = DType::kF32;
+  // The type that what is multiplied is rounded to.
+  training::Precision precision = training::fastest_precision();
   // Trains what a folder with weights of these bits would compute, and writes such a folder. A
   // folder whose weights have few bits already is trained this way, too, and then other bits than
   // its own are refused. Its formats and the matrices that are not trained stay as they are, byte
@@ -47,43 +48,32 @@ struct FinetuneRequest {
   bool resume = false;
   // Replace an existing output folder and discard an interrupted run.
   bool force = false;
+  // The time between two saved states, which is what a killed run may lose. Assumed.
+  std::chrono::milliseconds save_every = std::chrono::minutes(5);
 };
 
 // The measurements of one training step.
 struct StepReport {
-  Part part = Part::kV;
-  int64_t phase = 0, step = 0;  // both count from 0
-  double loss = 0.0;            // the mean over the scored tokens before the update
+  int64_t step = 0;   // the number of steps that are done
+  double loss = 0.0;  // the mean over the scored tokens before the update
   double learning_rate = 0.0;
 };
 using OnStep = std::function<void(const StepReport&)>;
 
-// The measurements of one phase.
-struct PhaseSummary {
-  Part part = Part::kV;
-  int64_t steps = 0;
-  // The mean loss over the scored tokens of each epoch, measured while training.
-  std::vector<double> epoch_losses;
-  // The validations of this phase. Training ends with the state that was the best of them.
-  std::vector<Validation> validations;
-  // Only for kBlocks: the errors of each decoder layer.
-  std::vector<BlockError> blocks;
-};
-
-// The data that a fine-tuning used, and the measurements of its phases.
+// The data that a fine-tuning used, and what it measured.
 struct FinetuneSummary {
-  int64_t examples = 0, scored_tokens = 0;  // of one epoch
-  // The number of those tokens that the teacher wrote.
-  int64_t generated_tokens = 0;
-  int64_t validation_tokens = 0;  // the scored tokens of the validation text
-  std::vector<PhaseSummary> phases;
+  int64_t examples = 0, scored_tokens = 0;  // of one pass over the text
+  int64_t generated_tokens = 0;             // of those, what the teacher wrote
+  int64_t held_out_tokens = 0;              // scored ones
+  int64_t trained_parameters = 0;
+  int64_t planned_steps = 0;
+  Position position;
 };
 
-// Trains the model of `request` and writes the output folder. The state is saved every five minutes
-// and on an interrupt. A resumed run gives the same bytes as an uninterrupted run with as many
-// threads. Text that the teacher wrote is kept, too. With a validation text every phase ends with
-// the state that was the best on it. A loss or gradient that is NaN or infinite ends the run with
-// an error, and the last saved state stays.
+// Trains the model of `request` and writes the output folder, with the state that was the best on
+// the held-out text. The state is saved every few minutes and on an interrupt. A resumed run gives
+// the same bytes as an undisturbed one, also after a kill. A step whose gradient is NaN or infinite
+// is skipped, and three in a row end the training.
 Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progress,
                                  const OnStep& on_step = {},
                                  const io::BeforeOutput<FinetuneSummary>& before_output = {});

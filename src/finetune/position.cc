@@ -1,5 +1,8 @@
 #include "finetune/position.h"
 
+#include <algorithm>
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
 namespace neuronmm::finetune {
@@ -7,48 +10,55 @@ namespace {
 
 using nlohmann::json;
 
+// JSON has no infinity; a trial that diverged is null.
+json number(double loss) {
+  return loss < std::numeric_limits<double>::infinity() ? json(loss) : json();
+}
+
 Position position_of(const json& value) {
   Position position;
-  position.phase = value.at("phase").get<int64_t>();
   position.step = value.at("step").get<int64_t>();
-  position.steps = value.at("steps").get<std::vector<int64_t>>();
-  for (const json& epoch : value.at("epochs")) {
-    position.epochs.push_back(
-        {epoch.at(0).get<int64_t>(), epoch.at(1).get<double>(), epoch.at(2).get<int64_t>()});
+  position.updates = value.at("updates").get<int64_t>();
+  position.skipped = value.at("skipped").get<int64_t>();
+  position.skipped_in_row = value.at("skipped_in_row").get<int64_t>();
+  position.learning_rate = value.at("learning_rate").get<double>();
+  position.loss_sum = value.at("loss_sum").get<double>();
+  position.loss_tokens = value.at("loss_tokens").get<int64_t>();
+  for (const json& trial : value.at("trials")) {
+    const double loss =
+        trial.at(1).is_null() ? std::numeric_limits<double>::infinity() : trial.at(1).get<double>();
+    position.trials.push_back({trial.at(0).get<double>(), loss});
   }
-  for (const json& validation : value.at("validations")) {
-    position.validations.push_back({validation.at(0).get<int64_t>(),
-                                    validation.at(1).get<int64_t>(),
-                                    validation.at(2).get<double>()});
-  }
-  for (const json& block : value.at("blocks")) {
-    position.blocks.push_back({block.at(0).get<double>(), block.at(1).get<double>()});
+  for (const json& one : value.at("measurements")) {
+    position.measurements.push_back(
+        {one.at(0).get<int64_t>(), one.at(1).get<double>(), one.at(2).get<double>()});
   }
   return position;
 }
 
 }  // namespace
 
-std::optional<Validation> best_of(const std::vector<Validation>& validations, int64_t phase) {
-  std::optional<Validation> best;
-  for (const Validation& validation : validations) {
-    if (validation.phase != phase) continue;
-    if (!best || validation.loss < best->loss) best = validation;
-  }
-  return best;
+const Measurement& best_of(const std::vector<Measurement>& measurements) {
+  return *std::ranges::min_element(measurements, {}, &Measurement::held_out);
 }
 
 std::string to_text(const Position& position) {
-  json epochs = json::array(), validations = json::array(), blocks = json::array();
-  for (const EpochLoss& epoch : position.epochs) {
-    epochs.push_back({epoch.phase, epoch.sum, epoch.tokens});
+  json trials = json::array(), measurements = json::array();
+  for (const RateTrial& trial : position.trials) {
+    trials.push_back({trial.learning_rate, number(trial.loss)});
   }
-  for (const Validation& validation : position.validations) {
-    validations.push_back({validation.phase, validation.step, validation.loss});
+  for (const Measurement& one : position.measurements) {
+    measurements.push_back({one.step, one.held_out, one.training});
   }
-  for (const BlockError& block : position.blocks) blocks.push_back({block.before, block.after});
-  return json{{"phase", position.phase}, {"step", position.step},      {"steps", position.steps},
-              {"epochs", epochs},        {"validations", validations}, {"blocks", blocks}}
+  return json{{"step", position.step},
+              {"updates", position.updates},
+              {"skipped", position.skipped},
+              {"skipped_in_row", position.skipped_in_row},
+              {"learning_rate", position.learning_rate},
+              {"loss_sum", position.loss_sum},
+              {"loss_tokens", position.loss_tokens},
+              {"trials", trials},
+              {"measurements", measurements}}
       .dump();
 }
 

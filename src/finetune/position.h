@@ -1,10 +1,9 @@
 #pragma once
 // The position of a fine-tuning run: how far it has come and what it has measured so far. Training
-// updates it, and TrainingFolder stores it as JSON in its tensor files, so that an interrupted run
+// updates it, and TrainingFolder stores it as JSON in its tensor file, so that an interrupted run
 // can be resumed.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,41 +11,34 @@
 
 namespace neuronmm::finetune {
 
-// The summed loss of one epoch of one phase.
-struct EpochLoss {
-  int64_t phase = 0;
-  double sum = 0.0;
-  int64_t tokens = 0;
-
-  double mean() const { return sum / static_cast<double>(tokens); }
+// The held-out loss after a short trial of a learning rate. It is infinite if training diverged.
+struct RateTrial {
+  double learning_rate = 0.0, loss = 0.0;
 };
 
-// The mean loss on the validation text after `step` steps of a phase.
-struct Validation {
-  int64_t phase = 0, step = 0;
-  double loss = 0.0;
+// The mean losses after `step` steps: on the held-out text, and on the training text since the
+// measurement before, or 0 at the first one.
+struct Measurement {
+  int64_t step = 0;
+  double held_out = 0.0, training = 0.0;
 };
 
-// The error of one decoder layer before and after its refinement: the mean of
-// TrainableModel::block_error over the tokens.
-struct BlockError {
-  double before = 0.0, after = 0.0;
-};
-
-// The position of a run. Each list has the entries of all phases, one after the other.
 struct Position {
-  // The current phase and the number of its steps that are done. In a phase of kBlocks a step is a
-  // decoder layer.
-  int64_t phase = 0, step = 0;
-  // The number of steps of every phase that is done.
-  std::vector<int64_t> steps = {};
-  std::vector<EpochLoss> epochs = {};  // the last one may be unfinished
-  std::vector<Validation> validations = {};
-  std::vector<BlockError> blocks = {};
+  int64_t step = 0;            // the number of steps that are done, with those that were skipped
+  int64_t updates = 0;         // those that changed the model
+  int64_t skipped = 0;         // those whose gradient was NaN or infinite
+  int64_t skipped_in_row = 0;  // the last ones of them
+  double learning_rate = 0.0;  // the largest one
+  std::vector<RateTrial> trials = {};
+  std::vector<Measurement> measurements = {};
+  // The loss since the last measurement.
+  double loss_sum = 0.0;
+  int64_t loss_tokens = 0;
 };
 
-// Returns the validation of `phase` with the smallest loss, or the first of several equal ones.
-std::optional<Validation> best_of(const std::vector<Validation>& validations, int64_t phase);
+// Returns the measurement with the smallest held-out loss, the first of several equal ones. There
+// is at least one.
+const Measurement& best_of(const std::vector<Measurement>& measurements);
 
 // Writes a position as JSON.
 std::string to_text(const Position& position);

@@ -1,74 +1,41 @@
 #include "finetune/recipe.h"
 
 #include <algorithm>
-#include <array>
+#include <numeric>
+#include <random>
+#include <utility>
 
 namespace neuronmm::finetune {
-
-std::string_view part_name(Part part) {
-  switch (part) {
-    case Part::kU:
-      return "u";
-    case Part::kV:
-      return "v";
-    case Part::kBoth:
-      return "both";
-    case Part::kFactors:
-      return "factors";
-    case Part::kAll:
-      return "all";
-    case Part::kBlocks:
-      return "blocks";
-  }
-  return {};
-}
-
-// The list is an order: parts are trained one after the other, and a name may occur several times.
-Result<std::vector<Part>> parse_parts(std::string_view names) {
-  constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors, Part::kAll};
-  std::vector<Part> parts;
-  while (true) {
-    const size_t comma = names.find(',');
-    const std::string_view name = names.substr(0, comma);
-    const auto part = std::ranges::find(kParts, name, part_name);
-    if (part == kParts.end()) {
-      return fail("expected u, v, both, factors or all, or several with commas, found \"{}\"",
-                  name);
-    }
-    parts.push_back(*part);
-    if (comma == std::string_view::npos) return parts;
-    names.remove_prefix(comma + 1);
-  }
-}
-
-std::vector<Part> Recipe::all_phases() const {
-  std::vector<Part> all = phases;
-  if (block_epochs > 0) all.insert(all.begin(), Part::kBlocks);
-  return all;
-}
-
-bool Recipe::trains_all() const { return std::ranges::count(phases, Part::kAll) > 0; }
-
 namespace {
 
-// Returns the share of the largest rate at one step. At most a tenth of the steps are warm-up, so
-// that a short run still reaches the full rate. After the warm-up the rate falls linearly and
-// reaches zero one step after the last.
-double schedule_factor(const Recipe& recipe, int64_t step, int64_t total_steps) {
-  const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
-  return step < warmup
-             ? static_cast<double>(step + 1) / static_cast<double>(warmup)
-             : static_cast<double>(total_steps - step) / static_cast<double>(total_steps - warmup);
-}
+// Measured for 2e-5 to 5e-5 (docs/measurements/finetune.md), and assumed for adapters.
+constexpr double kUsualRate = 2e-5, kUsualAdapterRate = 2e-4;
+constexpr int64_t kWarmUp = 100;  // in steps. Assumed.
 
 }  // namespace
 
-double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
-  return recipe.learning_rate * schedule_factor(recipe, step, total_steps);
+double learning_rate_at(double largest, int64_t step, int64_t steps) {
+  const int64_t warm_up = std::min(kWarmUp, steps / 10);
+  const int64_t part = step < warm_up ? step + 1 : steps - step;
+  return largest * static_cast<double>(part) /
+         static_cast<double>(step < warm_up ? warm_up : steps - warm_up);
 }
 
-double block_learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
-  return recipe.block_learning_rate * schedule_factor(recipe, step, total_steps);
+std::vector<double> trial_rates(const Recipe& recipe) {
+  const double usual = recipe.lora_rank > 0 ? kUsualAdapterRate : kUsualRate;
+  return {usual / 3, usual, usual * 3};
+}
+
+// Shuffles by Fisher-Yates with the remainder of a 64-bit number, because std::shuffle differs
+// between standard libraries.
+std::vector<size_t> shuffled(size_t count, uint64_t seed, int64_t epoch) {
+  std::seed_seq seeds = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
+                         static_cast<uint32_t>(epoch)};
+  std::mt19937_64 random(seeds);
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t i = count; i-- > 1;) std::swap(order[i], order[random() % (i + 1)]);
+  return order;
 }
 
 }  // namespace neuronmm::finetune

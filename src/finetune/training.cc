@@ -2,273 +2,320 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/interrupt.h"
 #include "base/task_labels.h"
-#include "finetune/block_refinement.h"
+#include "finetune/memory_need.h"
 
 namespace neuronmm::finetune {
 namespace {
 
-// The interval between two saved states, which is what a killed run may lose. Assumed.
-constexpr auto kCheckpointInterval = std::chrono::minutes(5);
+constexpr const char* kTrying = "trying learning rates";
+constexpr const char* kTraining = "training";
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Returns the label of a phase.
-std::string phase_label(const std::vector<Part>& phases, size_t phase) {
-  const std::string_view part = part_name(phases[phase]);
-  if (phases.size() == 1) return fmt::format("training {}", part);
-  return fmt::format("phase {} of {} ({})", phase + 1, phases.size(), part);
+// A run measures the held-out loss about as often. Assumed: ten measurements take less than a tenth
+// of the time.
+constexpr int64_t kMeasurements = 10;
+// A trial of one rate takes a twentieth of the run, but at most 32,768 tokens, and at least some
+// steps of a short run. Assumed.
+constexpr int64_t kTrialShare = 20, kTrialTokens = 32768, kTrialSteps = 8;
+// If the best rate is the largest or the smallest one, rates beyond it are tried, so many at most.
+constexpr int kMoreTrials = 2;
+constexpr int64_t kMostSkipped = 3;  // gradients in a row that are not finite
+
+training::TrainingBatch batch_of_examples(std::span<const Example* const> examples) {
+  training::TrainingBatch batch;
+  for (const Example* const example : examples) {
+    batch.sequences.push_back(example->tokens);
+    batch.first_scored.push_back(example->scored_from);
+  }
+  return batch;
 }
 
-int64_t steps_per_epoch_of(const Recipe& recipe, int64_t examples) {
-  return (examples + recipe.batch - 1) / recipe.batch;
+// Divides sequences into parts of about kTokensTogether tokens.
+std::vector<training::TrainingBatch> parts_of(std::span<const Example* const> examples) {
+  std::vector<training::TrainingBatch> parts;
+  for (size_t first = 0; first < examples.size();) {
+    size_t count = 0;
+    int64_t tokens = 0;
+    while (first + count < examples.size()) {
+      const int64_t length = examples[first + count]->length();
+      if (count > 0 && tokens + length > kTokensTogether) break;
+      tokens += length;
+      ++count;
+    }
+    parts.push_back(batch_of_examples(examples.subspan(first, count)));
+    first += count;
+  }
+  return parts;
 }
 
-// Returns the steps of a phase if no validation ends it.
-int64_t total_steps_of(const Recipe& recipe, int64_t examples) {
-  const int64_t all = steps_per_epoch_of(recipe, examples) * recipe.epochs;
-  return recipe.steps > 0 ? std::min(all, recipe.steps) : all;
+int64_t trial_steps(int64_t steps, double tokens_per_step) {
+  const auto most = std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(kTrialTokens) / tokens_per_step));
+  return std::min(std::clamp(steps / kTrialShare, std::min(kTrialSteps, steps), steps), most);
 }
 
 }  // namespace
 
-// All layers that are refined, each by itself, take about as long as one pass of the whole model. A
-// sequence that the teacher writes is assumed to take as long as one to train on.
-std::vector<ExpectedTask> expected_tasks(const Recipe& recipe, int64_t examples) {
+std::vector<ExpectedTask> expected_tasks(const Recipe& recipe, int64_t tokens) {
   std::vector<ExpectedTask> tasks;
-  const int64_t written = recipe.self_generated / std::max<int64_t>(recipe.cutoff, 1);
-  if (written > 0) tasks.push_back({task::kWritingText, static_cast<double>(written)});
-  const std::vector<Part> phases = recipe.all_phases();
-  const double all = static_cast<double>(examples + written);
-  for (size_t i = 0; i < phases.size(); ++i) {
-    if (phases[i] == Part::kBlocks) {
-      const double refined = std::min(
-          all, static_cast<double>(recipe.block_tokens) / static_cast<double>(recipe.cutoff));
-      tasks.push_back({task::kRefining, refined * static_cast<double>(recipe.block_epochs)});
-    } else {
-      const auto steps = total_steps_of(recipe, examples + written);
-      tasks.push_back(
-          {phase_label(phases, i), static_cast<double>(steps) * static_cast<double>(recipe.batch)});
-    }
+  const auto count = static_cast<double>(recipe.tokens > 0 ? recipe.tokens : tokens);
+  if (recipe.self_generated > 0) {
+    tasks.push_back({task::kWritingText, static_cast<double>(recipe.self_generated)});
   }
-  tasks.push_back({task::kWriting, 0.01 * all});
+  if (recipe.learning_rate == 0.0) {
+    tasks.push_back({kTrying, 3 * std::min<double>(kTrialTokens, count / kTrialShare)});
+  }
+  tasks.push_back({kTraining, count});
+  tasks.push_back({task::kWriting, 0.01 * count});
   return tasks;
 }
 
-Training::Training(const Recipe& recipe, const Dataset& data, const Dataset& validation,
-                   TrainableModel& model, TrainingFolder& folder, Progress& progress,
+Training::Training(const FinetuneRequest& request, const Dataset& data, const Dataset& held_out,
+                   Student& student, TrainingFolder& folder, Progress& progress,
                    const OnStep& on_step)
-    : recipe_(recipe),
-      phases_(recipe.all_phases()),
+    : recipe_(request.recipe),
       data_(data),
-      validation_(validation),
-      model_(model),
+      student_(student),
       folder_(folder),
       progress_(progress),
       on_step_(on_step),
-      position_(folder.position()) {}
+      save_every_(request.save_every),
+      loss_name_(request.teacher.empty() ? "loss" : "divergence"),
+      position_(folder.position()) {
+  int64_t tokens = 0;
+  for (const Example& example : data.examples) tokens += example.length();
+  mean_length_ = static_cast<double>(tokens) / static_cast<double>(examples());
+  const double per_step = mean_length_ * static_cast<double>(recipe_.batch);
+  steps_ = recipe_.tokens == 0
+               ? steps_per_epoch()
+               : std::max<int64_t>(1, std::llround(static_cast<double>(recipe_.tokens) / per_step));
+  Batch sequences;
+  for (const Example& example : held_out.examples) sequences.push_back(&example);
+  held_out_ = parts_of(sequences);
+}
+
+int64_t Training::steps_per_epoch() const {
+  return (examples() + recipe_.batch - 1) / recipe_.batch;
+}
+
+int64_t Training::tokens_in(int64_t steps) const {
+  return std::llround(mean_length_ * static_cast<double>(steps * recipe_.batch));
+}
 
 Status Training::run() {
-  NMM_TRY(folder_.load_factors(model_));
-  if (position_.phase > 0) {
-    progress_.print("training: " +
-                    found_text(position_.phase, std::ssize(phases_), "phase", "phases"));
+  student_.optimizer().keep_best();
+  NMM_TRY(folder_.load(student_.optimizer()));
+  progress_.print(fmt::format("{} trained parameters, {} steps of about {} tokens",
+                              student_.optimizer().trained_parameters(), steps_, tokens_in(1)));
+  if (position_.step == 0) NMM_TRY(begin());
+  if (position_.step > 0) {
+    progress_.print(std::string(kTraining) + ": " +
+                    found_text(position_.step, steps_, "step", "steps"));
+    if (recipe_.learning_rate > 0.0) position_.learning_rate = recipe_.learning_rate;
   }
-  while (position_.phase < std::ssize(phases_)) {
-    started_ = saved_ = Clock::now();
-    const UnsavedWork
-        unsaved;  // a step may take long, and saving after each step would take longer
-    NMM_TRY(part() == Part::kBlocks ? run_blocks() : run_phase());
-    NMM_TRY(finish_phase());
-  }
+  NMM_TRY(train());
+  restore_best();
   progress_.finish();
   return {};
 }
 
-std::vector<PhaseSummary> Training::summary() const {
-  std::vector<PhaseSummary> phases;
-  for (size_t i = 0; i < phases_.size(); ++i) {
-    PhaseSummary& phase = phases.emplace_back();
-    phase.part = phases_[i];
-    phase.steps = position_.steps[i];
-    if (phase.part == Part::kBlocks) phase.blocks = position_.blocks;
-    for (const EpochLoss& epoch : position_.epochs) {
-      if (epoch.phase == static_cast<int64_t>(i)) phase.epoch_losses.push_back(epoch.mean());
-    }
-    for (const Validation& validation : position_.validations) {
-      if (validation.phase == static_cast<int64_t>(i)) phase.validations.push_back(validation);
-    }
+Status Training::begin() {
+  position_ = {};
+  NMM_ASSIGN(const double loss, held_out_loss());
+  if (!std::isfinite(loss)) {
+    return fail("the held-out {} is NaN or infinite before the first step: expected finite weights",
+                loss_name_);
   }
-  return phases;
+  position_.measurements.push_back({0, loss, 0.0});
+  progress_.print(fmt::format("before training: held-out {} {:.4f}", loss_name_, loss));
+  position_.learning_rate = recipe_.learning_rate;
+  return recipe_.learning_rate > 0.0 ? Status() : find_rate();
 }
 
-std::string Training::label() const {
-  return phase_label(phases_, static_cast<size_t>(position_.phase));
-}
-
-int64_t Training::total_steps() const { return total_steps_of(recipe_, examples()); }
-
-int64_t Training::sequences_in(int64_t steps) const {
-  return steps / steps_per_epoch() * examples() + steps % steps_per_epoch() * recipe_.batch;
-}
-
-// Runs a phase of training from its first step or from the saved position. Its adapters are merged
-// at its end, and the next phase starts from the merged factors.
-Status Training::run_phase() {
-  model_.begin_phase(part(), recipe_, recipe_.seed + static_cast<uint64_t>(position_.phase));
-  if (validates()) model_.keep_best();
-  NMM_TRY(folder_.load_state(model_));
-  progress_.print(fmt::format("{}: {} trainable parameters, {} steps", label(),
-                              model_.trainable_parameters(), total_steps()));
-  if (position_.step > 0) {
-    progress_.print(label() + ": " + found_text(position_.step, total_steps(), "step", "steps"));
-  }
-  progress_.start(label(), sequences_in(total_steps()), sequences_in(position_.step));
+Status Training::find_rate() {
+  const int64_t steps = trial_steps(steps_, mean_length_ * static_cast<double>(recipe_.batch));
+  std::vector<double> rates = trial_rates(recipe_);
+  progress_.start(kTrying, (std::ssize(rates) + kMoreTrials) * tokens_in(steps));
+  started_ = Clock::now();
   tokens_ = 0;
-  NMM_TRY(train_phase());
-  if (validates()) restore_best();
-  model_.end_phase();
+  std::vector<RateTrial>& trials = position_.trials;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    NMM_ASSIGN(const double loss, try_rate(rates[i], steps));
+    trials.push_back({rates[i], loss});
+    progress_.print(fmt::format("learning rate {:.2g}: held-out {} {:.4f} after {} steps", rates[i],
+                                loss_name_, loss, steps));
+    if (i + 1 < rates.size() || trials.size() >= 3 + kMoreTrials) continue;
+    const auto [low, high] = std::ranges::minmax_element(trials, {}, &RateTrial::learning_rate);
+    const double best = std::ranges::min_element(trials, {}, &RateTrial::loss)->learning_rate;
+    if (best == high->learning_rate) rates.push_back(best * 3);
+    if (best == low->learning_rate) rates.push_back(best / 3);
+  }
+  position_.learning_rate = std::ranges::min_element(trials, {}, &RateTrial::loss)->learning_rate;
+  progress_.finish();
+  progress_.print(fmt::format("learning rate {:.2g}, which was the best (--learning-rate sets it)",
+                              position_.learning_rate));
   return {};
 }
 
-Status Training::train_phase() {
+// Returns the held-out loss after a short run with this rate, and goes back to the beginning.
+Result<double> Training::try_rate(double rate, int64_t steps) {
+  training::Optimizer<float>& optimizer = student_.optimizer();
+  bool finite = true;
+  for (int64_t step = 0; step < steps && finite; ++step) {
+    NMM_ASSIGN(const Loss loss, accumulate(step));
+    finite = std::isfinite(loss.sum) && optimizer.update(learning_rate_at(rate, step, steps));
+  }
+  double loss = kInfinite;
+  if (finite) {
+    NMM_ASSIGN(loss, held_out_loss());
+  }
+  optimizer.restore_best();
+  optimizer.reset();
+  return std::isfinite(loss) ? loss : kInfinite;
+}
+
+Status Training::train() {
+  const UnsavedWork unsaved;  // a step may take long, and saving after each step would take longer
+  progress_.start(kTraining, tokens_in(steps_), tokens_in(position_.step));
+  started_ = saved_ = Clock::now();
+  tokens_ = 0;
   while (true) {
-    if (validates()) NMM_TRY(validate());
-    if (position_.step >= total_steps() || out_of_patience()) return {};
+    NMM_TRY(measure());
+    if (ended_ || position_.step >= steps_) return {};
     NMM_TRY(run_step());
-    if (Clock::now() - saved_ > kCheckpointInterval) NMM_TRY(save());
+    if (!ended_ && Clock::now() - saved_ > save_every_) NMM_TRY(save());
   }
 }
 
-// Returns the sequences of one step, sorted by length, so that those of a micro-batch have similar
-// lengths and little is padded.
-std::vector<const Example*> Training::batch_of(int64_t step) const {
+// Returns the sequences of one step, sorted by length, so that those that are computed together
+// have similar lengths.
+Training::Batch Training::batch_of(int64_t step) const {
   const std::vector<size_t> order =
-      shuffled(data_.examples.size(), recipe_.seed, position_.phase, epoch());
+      shuffled(data_.examples.size(), recipe_.seed, step / steps_per_epoch());
   const int64_t first = step % steps_per_epoch() * recipe_.batch;
   const int64_t last = std::min(examples(), first + recipe_.batch);
-  std::vector<const Example*> batch;
-  for (int64_t i = first; i < last; ++i)
+  Batch batch;
+  for (int64_t i = first; i < last; ++i) {
     batch.push_back(&data_.examples[order[static_cast<size_t>(i)]]);
+  }
   std::ranges::stable_sort(batch, std::ranges::greater(), &Example::length);
   return batch;
 }
 
-// Makes one update with the gradient of the mean loss over all scored tokens of the batch. The
-// gradient is summed over micro-batches that fit into memory.
+// Computes the gradient of the mean loss over all scored tokens of a step, summed over parts that
+// fit into memory.
+Result<Training::Loss> Training::accumulate(int64_t step) {
+  const std::vector<training::TrainingBatch> parts = parts_of(batch_of(step));
+  Loss loss;
+  for (const training::TrainingBatch& part : parts) loss.tokens += part.scored_tokens();
+  student_.optimizer().clear_gradients();
+  for (const training::TrainingBatch& part : parts) {
+    if (interrupted()) return stop();
+    loss.sum += student_.training().accumulate(part, 1.0 / static_cast<double>(loss.tokens));
+    int64_t tokens = 0;
+    for (const auto& sequence : part.sequences) tokens += std::ssize(sequence);
+    show(step, tokens);
+  }
+  return loss;
+}
+
+// Makes one update. A gradient that is NaN or infinite changes nothing.
 Status Training::run_step() {
-  const std::vector<const Example*> batch = batch_of(position_.step);
-  EpochLoss loss = {.phase = position_.phase};
-  for (const Example* const example : batch) loss.tokens += example->scored_tokens();
-  model_.clear_gradients();
-  const auto micro_batch = static_cast<size_t>(recipe_.micro_batch);
-  for (size_t first = 0; first < batch.size(); first += micro_batch) {
-    if (interrupted()) return stop();
-    const Batch sequences =
-        Batch(batch).subspan(first, std::min(micro_batch, batch.size() - first));
-    loss.sum += model_.accumulate(sequences, 1.0 / static_cast<double>(loss.tokens));
-    if (!std::isfinite(loss.sum)) return diverged("loss");
-    show(first, sequences);
-  }
-  // The gradient is checked before the update, because a gradient that is not finite would destroy
-  // the weights.
-  if (!std::isfinite(model_.gradient_norm())) return diverged("gradient");
-  const double learning_rate = learning_rate_at(recipe_, position_.step, total_steps());
-  model_.update(learning_rate, position_.step + 1);
-  if (on_step_) on_step_({part(), position_.phase, position_.step, loss.mean(), learning_rate});
-  record(loss);
-  return {};
-}
-
-// Adds the loss of a step to that of its epoch. An epoch's loss is the mean over its tokens and not
-// over its batches, which have different numbers of tokens.
-void Training::record(const EpochLoss& loss) {
-  if (position_.step % steps_per_epoch() == 0) position_.epochs.push_back({position_.phase, 0, 0});
-  position_.epochs.back().sum += loss.sum;
-  position_.epochs.back().tokens += loss.tokens;
+  NMM_ASSIGN(const Loss loss, accumulate(position_.step));
+  const double rate = learning_rate_at(position_.learning_rate, position_.step, steps_);
+  const bool updated = std::isfinite(loss.sum) && student_.optimizer().update(rate);
   ++position_.step;
-  last_loss_ = loss.mean();
-}
-
-void Training::show(size_t first, Batch sequences) {
-  for (const Example* const example : sequences) tokens_ += example->length();
-  const std::chrono::duration<double> elapsed = Clock::now() - started_;
-  std::string note = fmt::format("epoch {}, {:.0f} tokens/s", epoch() + 1,
-                                 static_cast<double>(tokens_) / elapsed.count());
-  if (last_loss_) note += fmt::format(", loss {:.4f}", *last_loss_);
-  progress_.update(sequences_in(position_.step) + static_cast<int64_t>(first + sequences.size()),
-                   note);
-}
-
-// Measures the validation loss before the first step, at the interval of the recipe, and after the
-// last step. It keeps the best state so far.
-Status Training::validate() {
-  const bool due = position_.step % recipe_.validate_every == 0 || position_.step == total_steps();
-  std::vector<Validation>& all = position_.validations;
-  const bool done =
-      !all.empty() && all.back().phase == position_.phase && all.back().step == position_.step;
-  if (!due || done) return {};
-  EpochLoss loss;
-  const std::vector<Example>& examples = validation_.examples;
-  const auto micro_batch = static_cast<size_t>(recipe_.micro_batch);
-  for (size_t first = 0; first < examples.size(); first += micro_batch) {
-    if (interrupted()) return stop();
-    std::vector<const Example*> sequences;
-    for (size_t i = first; i < std::min(first + micro_batch, examples.size()); ++i) {
-      sequences.push_back(&examples[i]);
-      loss.tokens += examples[i].scored_tokens();
-    }
-    loss.sum += model_.loss_sum(sequences);
+  if (updated) {
+    ++position_.updates;
+    position_.skipped_in_row = 0;
+    position_.loss_sum += loss.sum;
+    position_.loss_tokens += loss.tokens;
+  } else {
+    ++position_.skipped;
+    ++position_.skipped_in_row;
+    progress_.print(
+        fmt::format("step {}: skipped, because its gradient is NaN or infinite", position_.step));
   }
-  if (!std::isfinite(loss.sum)) return diverged("validation loss");
-  const std::optional<Validation> best = best_of(all, position_.phase);
-  if (!best || loss.mean() < best->loss) model_.keep_best();
-  all.push_back({position_.phase, position_.step, loss.mean()});
-  progress_.print(fmt::format("step {}: validation loss {:.4f}", position_.step, loss.mean()));
+  if (on_step_) on_step_({position_.step, loss.mean(), rate});
+  if (position_.skipped_in_row < kMostSkipped) return {};
+  if (position_.updates == 0) {
+    return fail(
+        "the gradients of the first {} steps are NaN or infinite; expected a model and "
+        "texts with finite losses",
+        kMostSkipped);
+  }
+  progress_.print(
+      fmt::format("{} gradients in a row are NaN or infinite: training ends here", kMostSkipped));
+  ended_ = true;
   return {};
 }
 
-bool Training::out_of_patience() const {
-  const std::vector<Validation>& all = position_.validations;
-  const auto best = best_of(all, position_.phase);
-  if (recipe_.patience == 0 || !best) return false;
-  return std::ranges::count_if(all, [&](const Validation& validation) {
-           return validation.phase == position_.phase && validation.step > best->step;
-         }) >= recipe_.patience;
+Result<double> Training::held_out_loss() {
+  Loss loss;
+  training::ModelTraining<float>& training = student_.training();
+  for (size_t i = 0; i < held_out_.size(); ++i) {
+    if (interrupted()) return stop();
+    const training::Rows<float>* states = nullptr;
+    if (training.has_teacher()) {
+      if (teacher_states_.size() <= i)
+        teacher_states_.push_back(training.teacher_states(held_out_[i]));
+      states = &teacher_states_[i];
+    }
+    loss.sum += training.loss(held_out_[i], states);
+    loss.tokens += held_out_[i].scored_tokens();
+  }
+  return loss.mean();
+}
+
+// Measures the held-out loss before the first step, at intervals, and at the end. It keeps the best
+// state so far.
+Status Training::measure() {
+  const int64_t interval = std::max<int64_t>(1, (steps_ + kMeasurements - 1) / kMeasurements);
+  std::vector<Measurement>& all = position_.measurements;
+  const bool due = ended_ || position_.step % interval == 0 || position_.step == steps_;
+  if (!due || all.back().step == position_.step) return {};
+  NMM_ASSIGN(const double loss, held_out_loss());
+  if (!std::isfinite(loss)) {
+    progress_.print(fmt::format("step {}: the held-out {} is NaN or infinite: training ends here",
+                                position_.step, loss_name_));
+    ended_ = true;
+    return {};
+  }
+  if (loss < best_of(all).held_out) student_.optimizer().keep_best();
+  const auto tokens = static_cast<double>(std::max<int64_t>(position_.loss_tokens, 1));
+  all.push_back({position_.step, loss, position_.loss_sum / tokens});
+  position_.loss_sum = 0.0;
+  position_.loss_tokens = 0;
+  progress_.print(fmt::format("step {}: held-out {} {:.4f}, {:.4f} while training", position_.step,
+                              loss_name_, loss, all.back().training));
+  return {};
+}
+
+void Training::show(int64_t step, int64_t tokens) {
+  tokens_ += tokens;
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
+  // Trials come before there is a rate.
+  const int64_t done = position_.learning_rate > 0.0 ? tokens_in(step + 1) : tokens_;
+  progress_.update(done, fmt::format("{} tokens, {:.0f} tokens/s, held-out {} {:.4f}", done,
+                                     static_cast<double>(tokens_) / elapsed.count(), loss_name_,
+                                     position_.measurements.back().held_out));
 }
 
 void Training::restore_best() {
-  const auto best = best_of(position_.validations, position_.phase);
-  if (best->step == position_.step) return;
-  model_.restore_best();
-  progress_.print(fmt::format("{} after step {}: the state of step {} is the best, and kept",
-                              position_.step < total_steps() ? "stopped early" : "done",
-                              position_.step, best->step));
-}
-
-Status Training::run_blocks() {
-  BlockRefinement refinement(recipe_, data_, validation_, model_, progress_);
-  const Status refined = refinement.run(position_, [&]() -> Status {
-    if (Clock::now() - saved_ <= kCheckpointInterval) return {};
-    saved_ = Clock::now();
-    return folder_.save_factors(model_, position_);
-  });
-  if (refined.ok() || position_.step == 0) return refined;
-  NMM_TRY(folder_.save_factors(model_, position_));
-  if (refined.error().kind != Error::Kind::kInterrupted) return refined;
-  return interrupted_error(fmt::format("{} of {} layers are refined", position_.step,
-                                       model_.config().num_hidden_layers));
-}
-
-Status Training::finish_phase() {
-  position_.steps.push_back(position_.step);
-  ++position_.phase;
-  position_.step = 0;
-  return folder_.save_factors(model_, position_);
+  const Measurement& best = best_of(position_.measurements);
+  if (best.step == position_.step) return;
+  student_.optimizer().restore_best();
+  progress_.print(
+      fmt::format("the state of step {} of {} is the best on the held-out text, and kept",
+                  best.step, position_.step));
 }
 
 Status Training::save() {
-  NMM_TRY(folder_.save_state(model_, position_));
+  NMM_TRY(folder_.save(student_.optimizer(), position_));
   saved_ = Clock::now();
   return {};
 }
@@ -280,18 +327,7 @@ Error Training::stop() {
     const Status saved = save();
     if (!saved.ok()) return saved.error();
   }
-  return interrupted_error(fmt::format("{} of {} steps of phase {} of {} are done", position_.step,
-                                       total_steps(), position_.phase + 1, phases_.size()));
-}
-
-// Returns an error that names the saved state, which is from before the divergence.
-Error Training::diverged(const char* what) const {
-  const Position& kept = folder_.position();
-  return fail(
-      "the {} is NaN or infinite at step {} of phase {}; the state of phase {}, step {} is kept: "
-      "resume from it with a learning rate below {}",
-      what, position_.step + 1, position_.phase + 1, kept.phase + 1, kept.step,
-      recipe_.learning_rate);
+  return interrupted_error(fmt::format("{} of {} steps are done", position_.step, steps_));
 }
 
 }  // namespace neuronmm::finetune

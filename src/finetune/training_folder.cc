@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "io/text_file.h"
 #include "io/unfinished_work.h"
@@ -23,43 +23,6 @@ constexpr const char* kLearningRateKey = "learning_rate";
 
 Error cannot(const char* verb, const fs::path& path, const std::error_code& error) {
   return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
-}
-
-// Returns the position that a tensor file holds, or the beginning if there is no such file.
-Result<Position> position_in(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return Position();
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
-  const auto found = file.metadata().find(kPositionKey);
-  return parse_position(found == file.metadata().end() ? "" : found->second, path.string());
-}
-
-Status save(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
-            const TrainableModel& model, const Position& position) {
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
-                              path, tensors, {{kPositionKey, to_text(position)}}));
-  for (const io::TensorSpec& tensor : tensors) {
-    const std::vector<float> values = model.read(tensor.name);
-    NMM_TRY(writer.append(std::as_bytes(std::span(values))));
-  }
-  return writer.finish();
-}
-
-Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
-            TrainableModel& model) {
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
-  for (const io::TensorSpec& tensor : tensors) {
-    const auto found = file.tensors().find(tensor.name);
-    if (found == file.tensors().end() || found->second.shape != tensor.shape) {
-      return fail("{}: expected tensor {} {} of this run, found {}", path.string(), tensor.name,
-                  shape_string(tensor.shape),
-                  found == file.tensors().end() ? "none" : shape_string(found->second.shape));
-    }
-    std::vector<float> values(static_cast<size_t>(found->second.size()));
-    to_floats(found->second, 0, found->second.size(), values.data());
-    model.write(tensor.name, values.data());
-  }
-  return {};
 }
 
 // Returns an error that names the first setting in which the runs differ. With kResume the learning
@@ -122,37 +85,48 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
   return folder;
 }
 
-// Finds the position in two files: the factors after a finished phase, and the state within a
-// phase. The run continues from the later of them.
 Status TrainingFolder::find_position() {
-  NMM_ASSIGN(position_, position_in(merged_path()));
-  NMM_ASSIGN(Position state, position_in(state_path()));
-  // A state of an earlier phase than the factors' position was merged into the factors.
-  if (state.step > 0 && state.phase >= position_.phase) position_ = std::move(state);
+  std::error_code ignored;
+  if (!fs::exists(state_path(), ignored)) return {};
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(state_path()));
+  const auto found = file.metadata().find(kPositionKey);
+  NMM_ASSIGN(position_, parse_position(found == file.metadata().end() ? "" : found->second,
+                                       state_path().string()));
   return {};
 }
 
-Status TrainingFolder::load_factors(TrainableModel& model) const {
-  std::error_code ignored;
-  if (!fs::exists(merged_path(), ignored)) return {};
-  return load(merged_path(), model.factor_tensors(), model);
-}
-
-Status TrainingFolder::load_state(TrainableModel& model) const {
+Status TrainingFolder::load(training::Optimizer<float>& optimizer) const {
   if (position_.step == 0) return {};
-  return load(state_path(), model.phase_tensors(), model);
-}
-
-Status TrainingFolder::save_factors(const TrainableModel& model, const Position& position) {
-  NMM_TRY(save(merged_path(), model.factor_tensors(), model, position));
-  position_ = position;
-  std::error_code ignored;
-  fs::remove(state_path(), ignored);
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(state_path()));
+  for (const auto& [name, values] : optimizer.state()) {
+    const auto found = file.tensors().find(name);
+    const Shape shape = {values.rows, values.columns};
+    if (found == file.tensors().end() || found->second.shape != shape) {
+      return fail("{}: expected tensor {} {} of this run, found {}", state_path().string(), name,
+                  shape_string(shape),
+                  found == file.tensors().end() ? "none" : shape_string(found->second.shape));
+    }
+    to_floats(found->second, 0, found->second.size(), values.data);
+  }
+  optimizer.set_steps(position_.updates);
+  optimizer.state_written();
   return {};
 }
 
-Status TrainingFolder::save_state(const TrainableModel& model, const Position& position) {
-  NMM_TRY(save(state_path(), model.phase_tensors(), model, position));
+Status TrainingFolder::save(training::Optimizer<float>& optimizer, const Position& position) {
+  const auto state = optimizer.state();
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, values] : state) {
+    specs.push_back({name, DType::kF32, {values.rows, values.columns}});
+  }
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
+                              state_path(), specs, {{kPositionKey, to_text(position)}}));
+  for (const auto& [name, values] : state) {
+    const std::span<const float> floats(values.data,
+                                        static_cast<size_t>(values.rows * values.columns));
+    NMM_TRY(writer.append(std::as_bytes(floats)));
+  }
+  NMM_TRY(writer.finish());
   position_ = position;
   return {};
 }

@@ -4,20 +4,16 @@
 // with other settings.
 //
 //   settings.json        the settings of the run; a run with other settings does not continue here
-//   merged.safetensors   the factors after the last finished phase, fp32
-//   state.safetensors    the state in the middle of a phase: the trained tensors, their best
-//                        values and AdamW's moments
+//   state.safetensors    the position, and in fp32 the trained tensors, their best values and
+//                        AdamW's moments; replaced as a whole
 //   generated-0.safetensors ...  the text that the teacher wrote (model/self_generated.h)
-//
-// Both tensor files hold the position of the run, and each is replaced as a whole.
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "finetune/position.h"
-#include "finetune/trainable_model.h"
+#include "training/optimizer.h"
 
 namespace neuronmm::finetune {
 
@@ -40,19 +36,14 @@ class TrainingFolder {
   const std::filesystem::path& path() const { return path_; }
   // Returns the position of the saved run.
   const Position& position() const { return position_; }
-  // Loads the factors of the phases and layers that are done. Must be called before begin_phase.
-  Status load_factors(TrainableModel& model) const;
-  // Loads the state in the middle of the phase of position(). Must be called after begin_phase.
-  Status load_state(TrainableModel& model) const;
-
-  Status save_factors(const TrainableModel& model, const Position& position);
-  Status save_state(const TrainableModel& model, const Position& position);
+  // Loads the saved state, if there is one. The best values must have been kept before.
+  Status load(training::Optimizer<float>& optimizer) const;
+  Status save(training::Optimizer<float>& optimizer, const Position& position);
 
  private:
   explicit TrainingFolder(std::filesystem::path path) : path_(std::move(path)) {}
   Status find_position();
   std::filesystem::path state_path() const { return path_ / "state.safetensors"; }
-  std::filesystem::path merged_path() const { return path_ / "merged.safetensors"; }
 
   std::filesystem::path path_;
   Position position_;

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/notices.h"
+#include "io/adapter_config.h"
+#include "io/adapter_file.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
 #include "io/foreign_files.h"
@@ -63,6 +65,19 @@ bool is_tokenizer_folder(const fs::path& folder) {
   return tokenizer && !error;
 }
 
+// Returns whether `out` holds a LoRA adapter of PEFT and nothing else.
+bool is_adapter_folder(const fs::path& out) {
+  std::error_code error;
+  bool config = false, tensors = false;
+  for (const auto& entry : fs::directory_iterator(out, error)) {
+    const std::string name = entry.path().filename().string();
+    config = config || name == kAdapterConfigName;
+    tensors = tensors || name == kAdapterFileName;
+    if (name != kAdapterConfigName && name != kAdapterFileName) return false;
+  }
+  return config && tensors && !error;
+}
+
 // `origin` is the folder whose files may also be in `out` (io/foreign_files.h).
 Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
                          const fs::path& origin) {
@@ -78,7 +93,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
   if (if_exists == FolderWriter::IfExists::kRefuse)
     return Error{out.string() + ": already exists", Error::Kind::kExists};
   // Replacing deletes the old folder, so it must be one that this program could have written.
-  if (fs::is_empty(out, error) || is_tokenizer_folder(out)) return {};
+  if (fs::is_empty(out, error) || is_tokenizer_folder(out) || is_adapter_folder(out)) return {};
   const auto config = ModelConfig::load(out / "config.json");
   if (!config.ok())
     return fail("{}: is not replaced: it is not a model folder ({})", out.string(),

@@ -6,6 +6,7 @@
 #include "base/pieces.h"
 #include "training/elementwise.h"
 #include "training/loops.h"
+#include "training/rounding.h"
 
 namespace neuronmm::training {
 namespace {
@@ -46,6 +47,14 @@ Rows<T> columns_of(MatrixView<const T> x, const std::vector<int32_t>& columns) {
     }
   });
   return out;
+}
+
+// Returns the elements that are no pivots, as the map's product takes them.
+template <typename T>
+Rows<T> inputs_of_map(MatrixView<const T> x, const PivotMap<T>& pivots) {
+  Rows<T> others = columns_of(x, pivots.others);
+  if (pivots.map.rounding) round_rows(others.view());
+  return others;
 }
 
 // Returns a matrix whose columns `index` and `others` are those of a and b.
@@ -156,8 +165,9 @@ Rows<T> change_of(const Adapter<T>& adapter) {
 
 // Y = X·W, dX = dY·Wᵀ, dW = Xᵀ·dY.
 template <typename T>
-Tensor<T> product(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& w_t) {
+Tensor<T> product(Tape<T>& tape, const Tensor<T>& unrounded, Parameter<T>& w_t) {
   const Precision precision = w_t.precision(tape.precision());
+  const Tensor<T> x = rounded_input(tape, unrounded, w_t);
   Rows<T> y(x->rows(), w_t.rows);
   if (precision == tape.precision()) {
     multiply(x->left(precision), w_t.forward(precision), y.view());
@@ -185,7 +195,7 @@ Tensor<T> product(Tape<T>& tape, const Tensor<T>& x, Parameter<T>& w_t) {
   if (w_t.adapter == nullptr) return result;
   Adapter<T>& adapter = *w_t.adapter;
   return add_scaled(tape, result, adapter.scale,
-                    product(tape, product(tape, x, adapter.a), adapter.b));
+                    product(tape, product(tape, unrounded, adapter.a), adapter.b));
 }
 
 // t = x_P + x_R·D, dD = x_Rᵀ·dt, dx_P = dt, dx_R = dt·Dᵀ.
@@ -195,14 +205,14 @@ Tensor<T> narrow(Tape<T>& tape, const Tensor<T>& x, PivotMap<T>& pivots) {
   const Precision precision = tape.precision();
   Rows<T> t = columns_of<T>(x->view(), pivots.index);
   LeftFactor<T> others;
-  others.pack(columns_of<T>(x->view(), pivots.others).view(), precision);
+  others.pack(inputs_of_map<T>(x->view(), pivots).view(), precision);
   multiply(others, pivots.map.forward(precision), t.view(), true);
   const Tensor<T> result = make_tensor(std::move(t), x->needs_gradient || pivots.map.trained());
   tape.record(result, [x, &pivots, precision](Value<T>& of) {
     const Rows<T>& dt = of.gradient;
     if (pivots.map.trained()) {
       RightFactor<T> rest;
-      rest.pack(columns_of<T>(x->view(), pivots.others).view(), precision);
+      rest.pack(inputs_of_map<T>(x->view(), pivots).view(), precision);
       add_weight_gradient<T>(dt.view(), rest, precision, pivots.map);
     }
     if (!x->needs_gradient) return;
@@ -220,14 +230,15 @@ template <typename T>
 Tensor<T> widen(Tape<T>& tape, const Tensor<T>& z, PivotMap<T>& pivots) {
   if (pivots.empty()) return z;
   const Precision precision = tape.precision();
+  const Tensor<T> input = rounded_input(tape, z, pivots.map);
   Rows<T> rest(z->rows(), std::ssize(pivots.others));
-  multiply(z->left(precision), pivots.map.forward(precision), rest.view());
+  multiply(input->left(precision), pivots.map.forward(precision), rest.view());
   const Tensor<T> result = make_tensor(merged_columns(z->data, pivots.index, rest, pivots.others),
                                        z->needs_gradient || pivots.map.trained());
-  tape.record(result, [z, &pivots, precision](Value<T>& of) {
+  tape.record(result, [z, input, &pivots, precision](Value<T>& of) {
     const Rows<T> of_rest = columns_of<T>(of.gradient.view(), pivots.others);
     if (pivots.map.trained()) {
-      add_weight_gradient<T>(of_rest.view(), z->right(precision), precision, pivots.map);
+      add_weight_gradient<T>(of_rest.view(), input->right(precision), precision, pivots.map);
     }
     if (!z->needs_gradient) return;
     LeftFactor<T> left;

@@ -1,5 +1,7 @@
 #include "training/model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "io/model_folder.h"
@@ -36,20 +38,21 @@ void choose(Parameter<T>& parameter, const TensorMask& mask, Precision precision
 
 template <typename T>
 Result<std::unique_ptr<Model<T>>> Model<T>::open(const std::filesystem::path& folder,
-                                                 Precision precision, Residence residence) {
+                                                 Precision precision, Residence residence,
+                                                 Weights weights) {
   NMM_ASSIGN(io::ModelFolder opened, io::open_model(folder));
   std::unique_ptr<Model> model(new Model);
   model->config_ = std::move(opened.config);
   model->checkpoint_ = std::move(opened.checkpoint);
   model->precision_ = precision;
-  NMM_TRY(model->load(residence));
+  NMM_TRY(model->load(residence, weights));
   return model;
 }
 
 // Every tensor and shape is required as in inference, so that both refuse the same folders.
 template <typename T>
-Status Model<T>::load(Residence residence) {
-  NMM_TRY(refuse_rounded(checkpoint_));
+Status Model<T>::load(Residence residence, Weights weights) {
+  if (weights == Weights::kFloats) NMM_TRY(refuse_rounded(checkpoint_));
   NMM_TRY(model::check_head(checkpoint_, config_));
   const std::string prefix = model::tensor_prefix(checkpoint_);
   const Shape table_shape = {config_.vocab_size, config_.hidden_size};
@@ -86,6 +89,18 @@ Status Model<T>::read_layer(int64_t index) {
 template <typename T>
 void Model<T>::drop_layer(int64_t index) {
   layers_[static_cast<size_t>(index)] = nullptr;
+}
+
+// The kernels round the head's input in two terms, which are finer than what sums in fp32 show. It
+// is therefore not rounded here.
+template <typename T>
+void Model<T>::round(const RoundingOf<T>& rounding_of) {
+  for_each_parameter([&](Parameter<T>& parameter) {
+    if (parameter.rows <= 1) return;
+    parameter.rounding = rounding_of(parameter);
+    parameter.rounds_input = &parameter != head_.projection;
+  });
+  if (table_.rounding) rounded_table_ = table_.rounding(table_.value);
 }
 
 // An untied table that is not trained is looked up in the checkpoint.
@@ -139,8 +154,10 @@ Tensor<T> Model<T>::embed(Tape<T>& tape, std::span<const TokenSequence> sequence
   if (table_.trained()) return lookup(tape, table_, tokens, config_.embedding_scale);
   Rows<T> x(std::ssize(tokens), config_.hidden_size);
   for (int64_t i = 0; i < x.rows(); ++i) {
-    const int64_t first = tokens[static_cast<size_t>(i)] * x.columns();
-    if constexpr (std::is_same_v<T, float>) {
+    const int64_t token = tokens[static_cast<size_t>(i)], first = token * x.columns();
+    if (!rounded_table_.empty()) {
+      std::copy_n(rounded_table_.row(token), x.columns(), x.row(i));
+    } else if constexpr (std::is_same_v<T, float>) {
       to_floats(stored_table_, first, x.columns(), x.row(i));
     } else {
       to_doubles(stored_table_, first, x.columns(), x.row(i));

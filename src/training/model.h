@@ -25,17 +25,25 @@ using TokenSequence = std::vector<text::TokenId>;
 // kOneByOne: a layer is in memory only between Model::read_layer and Model::drop_layer.
 enum class Residence { kLoaded, kOneByOne };
 
+// The weights that a folder may have. Rounded ones are trained as what they stand for.
+enum class Weights { kFloats, kAny };
+
+// Returns how products round a tensor (Parameter::rounding), or an empty function.
+template <typename T>
+using RoundingOf = std::function<std::function<Rows<T>(const Rows<T>&)>(const Parameter<T>&)>;
+
 // Says by a tensor's name whether it is trained.
 using TensorMask = std::function<bool(std::string_view name)>;
 
 template <typename T>
 class Model {
  public:
-  // Opens a folder of float weights. Fails where inference fails, and on rounded weights. Nothing
-  // is trained at first.
+  // Opens a folder. Fails where inference fails, and on rounded weights unless `weights` allows
+  // them. Nothing is trained at first.
   static Result<std::unique_ptr<Model>> open(const std::filesystem::path& folder,
                                              Precision precision,
-                                             Residence residence = Residence::kLoaded);
+                                             Residence residence = Residence::kLoaded,
+                                             Weights weights = Weights::kFloats);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -51,10 +59,12 @@ class Model {
   Layer<T>& layer(int64_t index) { return *layers_[static_cast<size_t>(index)]; }
   const Head<T>& head() const { return head_; }
 
+  // Makes the model compute what one with rounded weights would. Called before train(), if at all.
+  void round(const RoundingOf<T>& rounding_of);
   // Gives the tensors that `mask` names gradients of zero, and keeps of all others only what
   // products need. Called once, if at all.
   void train(const TensorMask& mask);
-  // Keeps only what forward passes need, for a teacher.
+  // Keeps of all tensors in memory only what forward passes need, for a teacher.
   void freeze();
   // Calls visit(Parameter<T>&) for all tensors in memory, in a fixed order.
   template <typename Visit>
@@ -76,13 +86,14 @@ class Model {
 
  private:
   Model() = default;
-  Status load(Residence residence);
+  Status load(Residence residence, Weights weights);
 
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   Precision precision_ = Precision::kFp32;
   Angles<T> angles_;
   ops::WeightView stored_table_;  // [vocab_size, H]
+  Rows<T> rounded_table_;         // what lookups take instead, unless it is empty
   Parameter<T> table_, norm_, projection_;
   std::vector<std::unique_ptr<Layer<T>>> layers_;
   Head<T> head_;

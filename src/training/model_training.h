@@ -28,6 +28,7 @@ class ModelTraining {
   // computed again.
   ModelTraining(Model<T>& student, Model<T>* teacher, int64_t activation_bytes);
 
+  bool has_teacher() const { return teacher_ != nullptr; }
   // Returns the teacher's hidden states behind the last layer, [scored tokens, H]. For a text that
   // is read several times they can be kept, which saves the teacher's pass.
   Rows<T> teacher_states(const TrainingBatch& batch);

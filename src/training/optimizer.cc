@@ -116,6 +116,15 @@ bool Optimizer<T>::update(double learning_rate) {
 }
 
 template <typename T>
+void Optimizer<T>::reset() {
+  steps_ = 0;
+  for (const Trained& trained : trained_) {
+    clear(trained.m.view());
+    clear(trained.v.view());
+  }
+}
+
+template <typename T>
 void Optimizer<T>::keep_best() {
   for (Trained& trained : trained_) {
     trained.best = Rows<T>();  // its memory is used again

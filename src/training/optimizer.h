@@ -39,6 +39,8 @@ class Optimizer {
   int64_t steps() const { return steps_; }
   void set_steps(int64_t steps) { steps_ = steps; }  // of a resumed run
 
+  // Forgets all steps and moments.
+  void reset();
   // Copies all values, and goes back to the last copy.
   void keep_best();
   void restore_best();

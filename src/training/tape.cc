@@ -67,15 +67,26 @@ void Parameter<T>::set(std::string tensor_name, Rows<T> values) {
   changed();
 }
 
+// Rounding takes long, so that a trained weight is packed in both directions at once after it.
+template <typename T>
+void Parameter<T>::pack(bool transposed, Precision precision) const {
+  Rows<T> rounded;
+  if (rounding) rounded = rounding(value);
+  const MatrixView<const T> used = rounding ? rounded.view() : value.view();
+  const bool both = rounding && trained();
+  if (both || transposed) forward_.pack_transposed(used, precision);
+  if (both || !transposed) backward_.pack(used, precision);
+}
+
 template <typename T>
 const RightFactor<T>& Parameter<T>::forward(Precision of_tape) const {
-  if (forward_.empty()) forward_.pack_transposed(value.view(), precision(of_tape));
+  if (forward_.empty()) pack(true, precision(of_tape));
   return forward_;
 }
 
 template <typename T>
 const RightFactor<T>& Parameter<T>::backward(Precision of_tape) const {
-  if (backward_.empty()) backward_.pack(value.view(), precision(of_tape));
+  if (backward_.empty()) pack(false, precision(of_tape));
   return backward_;
 }
 

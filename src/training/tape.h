@@ -100,8 +100,13 @@ struct Parameter {
   int64_t rows = 0, columns = 0;
   bool exact = false;                        // products with it are not rounded
   std::unique_ptr<Adapter<T>> adapter = {};  // null: none
+  // Not empty: products compute with what this returns of `value` (rounding.h). `rounds_input` says
+  // whether they also round what they multiply it with.
+  std::function<Rows<T>(const Rows<T>&)> rounding = {};
+  bool rounds_input = true;
 
  private:
+  void pack(bool transposed, Precision precision) const;
   mutable RightFactor<T> forward_, backward_;
 };
 

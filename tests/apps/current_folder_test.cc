@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using testing::IsEmpty;
 
 const std::vector<std::string> kPrograms = {
-    "bash",       "env",   "git",   "ld.so", "less",   "mpirun",  "neuronmm",   "neuronmm-finetune",
+    "bash",       "env",   "git",   "ld.so", "less",   "mpirun",  "neuronmm",
     "nvidia-smi", "orted", "prted", "pyenv", "python", "python3", "python3.11", "sh",
     "ssh",        "uname"};
 const std::vector<std::string> kFiles = {".cache/neuronmm/tilings.json",
@@ -72,8 +72,6 @@ std::vector<std::string> library_names(const fs::path& file) {
                   "' | sed -n 's/^[[:space:]]*\\([^ /]*\\.so[^ ]*\\).*/\\1/p'");
 }
 
-fs::path trainer() { return program_path().parent_path() / "neuronmm-finetune"; }
-
 class CurrentFolder : public ProgramTest {
  protected:
   void SetUp() override {
@@ -90,11 +88,8 @@ class CurrentFolder : public ProgramTest {
       add(name + ".py");
     std::vector<std::string> libraries = {"libopenblas.so.0", "liblapacke.so.3",
                                           "libnss_files.so.2"};
-    for (const fs::path& file : {program_path(), trainer()}) {
-      if (!fs::exists(file)) continue;
-      for (const std::string& name : library_names(file)) libraries.push_back(name);
-      for (const std::string& name : read_elf_file(file).needed) libraries.push_back(name);
-    }
+    for (const std::string& name : library_names(program_path())) libraries.push_back(name);
+    for (const std::string& name : read_elf_file(program_path()).needed) libraries.push_back(name);
     for (const std::string& name : libraries) {
       for (const char* folder : {"", "bin/", "openmpi/"}) add(folder + name);
     }
@@ -174,7 +169,6 @@ TEST_F(CurrentFolder, NoCommandTakesAnythingFromItToStart) {
                "' describe bash-completion | sed -n 's/^    \\([a-z]*\\)) words.*/\\1/p'");
   ASSERT_GT(commands.size(), 20u);
   for (const std::string& command : commands) expect(run_program_here(command + " --help"), 0, {});
-  if (fs::exists(trainer())) expect(run_here("'" + trainer().string() + "' --help"), 0, {});
   EXPECT_THAT(sprung(), IsEmpty());
 }
 

@@ -132,21 +132,22 @@ constexpr Command kCommands[] = {
      .replaces = true,
      .same_bytes = false},
     {.name = "Finetune",
-     .arguments = "finetune ../in/small -o out --data ../in/text.txt --epochs 1 --batch 4 --cutoff "
-                  "32 --json o.json",
-     .outputs = "out o.json",
-     .needs = Needs::kFinetune},
+     .arguments = "finetune ../in/small -o out --data ../in/text.txt --batch 4 --cutoff 32 --json "
+                  "o.json",
+     .outputs = "out o.json"},
     {.name = "FinetuneReplaces",
-     .arguments = "finetune ../in/small -o out --data ../in/text.txt --steps 2 --batch 2 --cutoff "
-                  "16 --which factors --bits 8 --force",
+     .arguments = "finetune ../in/small -o out --data ../in/text.txt --tokens 64 --batch 2 "
+                  "--cutoff 16 --learning-rate 1e-4 --bits 8 --force",
      .outputs = "out",
-     .replaces = true,
-     .needs = Needs::kFinetune},
+     .replaces = true},
     {.name = "FinetuneResumes",
-     .arguments = "finetune ../in/small -o out --data ../in/text.txt --steps 2 --batch 2 --cutoff "
-                  "16 --resume",
-     .outputs = "out",
-     .needs = Needs::kFinetune},
+     .arguments = "finetune ../in/small -o out --data ../in/text.txt --tokens 64 --batch 2 "
+                  "--cutoff 16 --learning-rate 1e-4 --resume",
+     .outputs = "out"},
+    {.name = "FinetuneWritesAnAdapter",
+     .arguments = "finetune ../in/model -o out --data ../in/text.txt --tokens 64 --batch 2 "
+                  "--cutoff 16 --learning-rate 1e-4 --lora 2",
+     .outputs = "out"},
     {.name = "Export",
      .arguments = "export ../in/small --target vllm-neuron -o out --prompt Hi --prompt-tokens 32 "
                   "--new-tokens 2 --json o.json",

@@ -7,7 +7,7 @@
 namespace neuronmm::faults {
 
 // The part of the system that a command line needs. The line is skipped where the part is missing.
-enum class Needs { kNothing, kFinetune, kPython, kMpirun };
+enum class Needs { kNothing, kPython, kMpirun };
 
 struct Command {
   const char* name;

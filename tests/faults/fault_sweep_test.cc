@@ -104,8 +104,6 @@ long today() {
 // Returns why the command cannot run here, or an empty text.
 std::string why_not(Needs needs) {
   const auto has = [](const std::string& command) { return std::system(command.c_str()) == 0; };
-  if (needs == Needs::kFinetune && !fs::exists(program_path().parent_path() / "neuronmm-finetune"))
-    return "built without libtorch";
   if (needs == Needs::kPython && !python_with_numpy()) return "there is no python3 with NumPy";
   if (needs != Needs::kMpirun) return {};
   if (!has("ldd '" + program_path().string() + "' | grep -q libmpi"))
@@ -248,7 +246,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
 
   void expect_good_end(const Outcome& faulted, bool killed, const std::string& where) const {
     const bool launched = command_.needs == Needs::kMpirun;
-    const bool child = command_.needs == Needs::kPython || command_.needs == Needs::kFinetune;
+    const bool child = command_.needs == Needs::kPython;
     if (killed && (launched || (child && faulted.signal == 0))) {
       EXPECT_NE(faulted.exit_code, 0) << where << faulted.output;
       return;

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "finetune/trainable_model.h"
+#include "finetune/dataset.h"
 #include "model/tiny_model.h"
 #include "ops/owned_tensor.h"
 
@@ -124,18 +124,6 @@ inline std::vector<Example> random_examples(int64_t count, int64_t vocab_size, u
     examples.push_back({model::random_tokens(length, vocab_size, random()), from});
   }
   return examples;
-}
-
-inline std::vector<const Example*> pointers(const std::vector<Example>& examples) {
-  std::vector<const Example*> batch;
-  for (const Example& example : examples) batch.push_back(&example);
-  return batch;
-}
-
-inline TrainableModel load_or_throw(const ModelOptions& options) {
-  auto model = TrainableModel::load(options);
-  if (!model.ok()) throw std::runtime_error(model.error().message);
-  return std::move(model).value();
 }
 
 }  // namespace neuronmm::finetune

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "factored_model.h"
 #include "finetune/finetune.h"
+#include "finetune/student.h"
 #include "ops/reference.h"
 #include "text/small_tokenizer.h"
 
@@ -43,17 +44,16 @@ class Finetune : public testing::Test {
   }
 
   fs::path path(const std::string& name) const { return outputs_.path() / name; }
-  // Returns a request with 34 sequences of at most 16 tokens: 5 steps per epoch, of which the last
-  // one is smaller.
+  // Returns a request with 34 sequences of at most 16 tokens, of which one is held out: 5 steps in
+  // a pass, of which the last one is smaller.
   FinetuneRequest request(const std::string& out) const {
     FinetuneRequest request;
     request.model = input_.path();
     request.out = path(out);
     request.data = input_.path() / "data.txt";
-    request.recipe.rank = 2;
-    request.recipe.learning_rate = request.recipe.block_learning_rate = 1e-2;
+    request.precision = training::Precision::kFp32;
+    request.recipe.learning_rate = 1e-2;
     request.recipe.batch = 7;
-    request.recipe.micro_batch = 3;
     request.recipe.cutoff = 16;
     return request;
   }
@@ -78,35 +78,38 @@ class Finetune : public testing::Test {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 
-  // Returns the mean loss of a folder or a model on the validation text of `request`.
-  double validation_loss(const fs::path& folder, const FinetuneRequest& request) const {
-    return loss_of(load_or_throw({folder, request.teacher}), request);
-  }
-  double loss_of(const TrainableModel& model, const FinetuneRequest& request) const {
-    std::ifstream stream(request.validation);
-    const std::string content(std::istreambuf_iterator<char>(stream), {});
-    const Dataset data =
-        read_dataset(content, request.validation, text::Tokenizer::load(input_.path()).value(),
-                     config_, request.recipe.cutoff)
-            .value();
-    double tokens = 0.0;
-    for (const Example& example : data.examples) {
-      tokens += static_cast<double>(example.scored_tokens());
-    }
-    return model.loss_sum(pointers(data.examples)) / tokens;
-  }
-  // Returns a request that uses every kind of phase, a validation text and text that the teacher
-  // writes.
-  FinetuneRequest request_with_all_phases(const std::string& out) const {
+  // Returns a request that uses a teacher, text that it writes, a held-out text and a trial of
+  // learning rates, in 12 steps.
+  FinetuneRequest request_with_everything(const std::string& out) const {
     FinetuneRequest wanted = request(out);
     wanted.teacher = dense_.path();
     wanted.validation = input_.path() / "other.txt";
     wanted.backend = backend_.get();
-    wanted.recipe.phases = {Part::kV, Part::kFactors};
-    wanted.recipe.block_epochs = 1;
-    wanted.recipe.validate_every = 4;
+    wanted.recipe.learning_rate = 0.0;
+    wanted.recipe.tokens = 12 * 7 * 16;
     wanted.recipe.self_generated = 100;
     return wanted;
+  }
+  std::vector<Example> validation_examples(const FinetuneRequest& request) const {
+    std::ifstream stream(request.validation);
+    const std::string content(std::istreambuf_iterator<char>(stream), {});
+    return read_dataset(content, request.validation, text::Tokenizer::load(input_.path()).value(),
+                        config_, request.recipe.cutoff)
+        .value()
+        .examples;
+  }
+  // Returns the mean loss of a folder on the validation text of `request`.
+  double validation_loss(const fs::path& folder, const FinetuneRequest& request) const {
+    StudentOptions options = {.model = folder, .teacher = request.teacher};
+    options.rounding = io::ModelConfig::load(folder / "config.json").value().quantization;
+    auto student = Student::load(options);
+    if (!student.ok()) throw std::runtime_error(student.error().message);
+    training::TrainingBatch batch;
+    for (const Example& example : validation_examples(request)) {
+      batch.sequences.push_back(example.tokens);
+      batch.first_scored.push_back(example.scored_from);
+    }
+    return (*student)->training().loss(batch) / static_cast<double>(batch.scored_tokens());
   }
 
   const std::unique_ptr<ops::Backend> backend_ = ops::make_reference_backend();

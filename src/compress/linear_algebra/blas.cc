@@ -169,15 +169,6 @@ Status load_blas() {
   return {};
 }
 
-void reserve_blas(int threads) {
-  void* openblas = open_bundled(RTLD_NOW | RTLD_NOLOAD);
-  if (openblas == nullptr) openblas = dlopen(kBlasName, RTLD_NOW | RTLD_NOLOAD);
-  if (openblas == nullptr || mappable_bytes() == INT64_MAX) return;
-  Libraries found;
-  if (!find_buffers(openblas, found).ok()) return;  // a version that takes its buffers otherwise
-  for (int i = 0; i < threads; ++i) buffers().add_thread(found);
-}
-
 const Blas& blas() {
   const Result<Libraries>& loaded = libraries();
   NMM_CHECK(loaded.ok());

@@ -43,10 +43,4 @@ Status load_blas();
 // thread.
 const Blas& blas();
 
-// Reserves what `threads` threads of another library need that calls OpenBLAS, as libtorch does.
-// Without it, OpenBLAS would wait for ever if a limit of the address space is reached. Throws
-// std::bad_alloc if the limit is too small. Does nothing if there is no limit, or if that library
-// uses another BLAS.
-void reserve_blas(int threads);
-
 }  // namespace neuronmm::compress

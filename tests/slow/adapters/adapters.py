@@ -4,10 +4,11 @@ Usage: adapters.py NEURONMM FOLDER
 
 For each family, a tiny random model gets an adapter that PEFT saves. `import --adapter` writes the
 merged model, and `export --target padded` a copy of it. transformers opens both, and their logits are
-those of the base model with the adapter in PEFT.
+those of the base model with the adapter in PEFT. So are those of an adapter that `finetune --lora` trains.
 """
 
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -73,6 +74,24 @@ def make(folder, stem, settings):
     return unmerged
 
 
+def check_trained(neuronmm, folder):
+    """Compares an adapter that `finetune --lora` has trained for the bundled model."""
+    demo = folder / "base"  # in fp32, because a merged weight is rounded to the dtype of the model
+    AutoModelForCausalLM.from_pretrained("models/demo", dtype=torch.float32).save_pretrained(demo)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(f"models/demo/{name}", demo)
+    run(neuronmm, "finetune", demo, "--data", "models/demo/stories.txt", "--lora", 4, "--tokens", 8192, "--cutoff", 64,
+        "--learning-rate", 3e-3, "-o", folder / "adapter")  # fmt: skip
+    run(neuronmm, "import", demo, "--adapter", folder / "adapter", "-o", folder / "merged")
+    base = AutoModelForCausalLM.from_pretrained(demo, dtype=torch.float32)
+    with torch.no_grad():
+        before = base(IDS).logits[0]
+        unmerged = PeftModel.from_pretrained(base, folder / "adapter").eval()(IDS).logits[0]
+    if (unmerged - before).abs().max() < 1e-2 * before.abs().max():
+        sys.exit(f"{folder}: training changed too little to test")
+    compare("trained by finetune", logits(folder / "merged"), unmerged)
+
+
 def main():
     neuronmm, root = sys.argv[1], pathlib.Path(sys.argv[2])
     for stem, settings in CASES.items():
@@ -86,6 +105,7 @@ def main():
         run(neuronmm, "import", folder / "base", "--adapter", folder / "adapter", "-o", folder / "again")
         if (folder / "again/model.safetensors").read_bytes() != (folder / "merged/model.safetensors").read_bytes():
             sys.exit(f"{stem}: two merges differ")
+    check_trained(neuronmm, root / "trained")
     print("every merged model computes what PEFT does")
 
 
