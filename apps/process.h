@@ -1,7 +1,6 @@
 #pragma once
 // Runs the work of a whole program: prepares the process, turns exceptions into messages, and
-// checks at the end that all output was written. The main functions of both programs call it
-// (main.cc).
+// checks at the end that all output was written. The main function calls it (main.cc).
 
 #include <exception>
 #include <functional>

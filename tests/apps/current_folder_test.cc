@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 using testing::IsEmpty;
 
 const std::vector<std::string> kPrograms = {
-    "bash",       "env",   "git",   "ld.so", "less",   "mpirun",  "neuronmm",
-    "nvidia-smi", "orted", "prted", "pyenv", "python", "python3", "python3.11", "sh",
-    "ssh",        "uname"};
+    "bash",     "env",        "git",   "ld.so", "less",  "mpirun",
+    "neuronmm", "nvidia-smi", "orted", "prted", "pyenv", "python",
+    "python3",  "python3.11", "sh",    "ssh",   "uname"};
 const std::vector<std::string> kFiles = {".cache/neuronmm/tilings.json",
                                          ".editrc",
                                          ".inputrc",
