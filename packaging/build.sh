@@ -81,7 +81,7 @@ build_wheel() {
 build_deb() {
   local build=${deb_build:-$work/deb}
   if [ -z "$deb_build" ]; then
-    cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON >/dev/null
+    cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release >/dev/null
     cmake --build "$build" --target neuronmm neuronmm_share
   fi
   rm -rf $work/cpack

@@ -69,13 +69,13 @@ void Parameter<T>::set(std::string tensor_name, Rows<T> values) {
 
 // Rounding takes long, so that a trained weight is packed in both directions at once after it.
 template <typename T>
-void Parameter<T>::pack(bool transposed, Precision precision) const {
+void Parameter<T>::pack(bool transposed, Precision of_product) const {
   Rows<T> rounded;
   if (rounding) rounded = rounding(value);
   const MatrixView<const T> used = rounding ? rounded.view() : value.view();
   const bool both = rounding && trained();
-  if (both || transposed) forward_.pack_transposed(used, precision);
-  if (both || !transposed) backward_.pack(used, precision);
+  if (both || transposed) forward_.pack_transposed(used, of_product);
+  if (both || !transposed) backward_.pack(used, of_product);
 }
 
 template <typename T>

@@ -209,7 +209,7 @@ TEST_F(MixtureCommand, IsPaddedForOtherPrograms) {
   for (const std::string form : {"neurons", "basis"}) {
     expect(neuronmm("compress " + path("model") + " -o " + small + " --force --form " + form +
                     " --block 8 --ratio 0.25 --calibration " + text()),
-           0, {"form " + form});
+           0, {("form " + form).c_str()});
     expect(neuronmm("export " + small + " --target padded --force -o " + out + " --json " + json),
            0, {"Qwen3MoeForCausalLM"});
     const auto report = nlohmann::json::parse(read(json));

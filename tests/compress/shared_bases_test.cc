@@ -409,7 +409,7 @@ TEST_F(MixturesOnBases, AnInterruptedRunContinues) {
   set_interrupted(false);
   backend_.on_attention = [] {};
   const auto stopped =
-      compress(parts, backend_, silent_, {}, {}, {}, nullptr,
+      compress(parts, backend_, silent_, {}, {}, nullptr,
                [](const CompressSummary&) -> Status { return fail("stopped before the end"); });
   ASSERT_FALSE(stopped.ok());
   ASSERT_TRUE(fs::exists(path("parts.partial"))) << stopped.error().message;
