@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(FamiliesAndForms, EveryLayerLearns,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "olmo2", "gemma2",
                                          "granite", "biases", "uv", "pivoted", "narrow", "neurons",
                                          "mixed"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& model) { return std::string(model.param); });
 
 // Nothing is compressed before the last layer, so earlier layers have no error.
 TEST_F(LayersLearn, LayersWithoutAnErrorStayAsTheyAre) {
