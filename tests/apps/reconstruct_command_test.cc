@@ -21,10 +21,11 @@ using neuronmm::apps::read;
 
 class ReconstructCommand : public neuronmm::apps::ProgramTest {
  protected:
-  std::string compress(const std::string& out, const std::string& more) const {
-    return "compress " + kDemo + " -o " + path(out) +
-           " --ratio 0.3 --form mixed --method whitened --allocate uniform --calibration " + kDemo +
-           "/calibration.txt --calibration-tokens 4000 " + more;
+  std::string compress(const std::string& out, const std::string& more,
+                       const std::string& form = "mixed", int tokens = 4000) const {
+    return "compress " + kDemo + " -o " + path(out) + " --ratio 0.3 --form " + form +
+           " --method whitened --allocate uniform --calibration " + kDemo +
+           "/calibration.txt --calibration-tokens " + std::to_string(tokens) + " " + more;
   }
   double kl(const std::string& model) const {
     expect(neuronmm("perplexity " + path(model) + " " + kDemo + "/evaluation.txt --limit 2 " +
@@ -35,16 +36,17 @@ class ReconstructCommand : public neuronmm::apps::ProgramTest {
 };
 
 TEST_F(ReconstructCommand, LayersLearnAndTheReportSaysWhat) {
-  expect(neuronmm(compress("off", "--reconstruct off")), 0, {"written to"});
-  const Outcome done = neuronmm(compress("on", "--reconstruct 3000 --json " + path("r.json")));
+  expect(neuronmm(compress("off", "--reconstruct off", "uv", 12000)), 0, {"written to"});
+  const Outcome done =
+      neuronmm(compress("on", "--reconstruct 10000 --json " + path("r.json"), "uv", 12000));
   expect(done, 0,
          {"reconstruction: 4 layers learn from", "memory for a layer is about", "error before",
           "mean error of a layer", "written to"});
   const auto report = nlohmann::json::parse(read(path("r.json")));
-  EXPECT_EQ(report["reconstruct"], "3000");
+  EXPECT_EQ(report["reconstruct"], "10000");
   const auto& learnt = report["reconstruction"];
-  EXPECT_GT(learnt["tokens"], 1000);
-  EXPECT_LE(learnt["tokens"], 3000);
+  EXPECT_GT(learnt["tokens"], 5000);
+  EXPECT_LE(learnt["tokens"], 10000);
   EXPECT_EQ(learnt["layers"].size(), 4u);
   for (const auto& layer : learnt["layers"]) {
     EXPECT_LE(layer["error_after"], layer["error_before"]);

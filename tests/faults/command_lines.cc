@@ -58,10 +58,9 @@ constexpr Command kCommands[] = {
      .outputs = "out"},
     {.name = "CompressReconstructs",
      .arguments =
-         "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 --bits "
-         "8 "
-         "--calibration ../in/text.txt --calibration-tokens 200 --reconstruct 200 --json o.json",
-     .outputs = "out o.json"},
+         "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
+         "--bits 8 --calibration ../in/text.txt --calibration-tokens 200 --reconstruct 200",
+     .outputs = "out"},
     {.name = "CompressSavesStatistics",
      .arguments =
          "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
