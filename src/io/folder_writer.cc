@@ -78,6 +78,19 @@ bool is_adapter_folder(const fs::path& out) {
   return config && tensors && !error;
 }
 
+// Somebody has put an adapter beside the model, which no command does.
+Status refuse_adapter_beside_model(const fs::path& out) {
+  std::error_code ignored;
+  for (const auto& name : {kAdapterConfigName, kAdapterFileName}) {
+    if (!fs::exists(fs::symlink_status(out / name, ignored))) continue;
+    return fail(
+        "{}: is not replaced: it also holds {}, which does not belong to a model; move that away, "
+        "or name another output folder",
+        out.string(), name);
+  }
+  return {};
+}
+
 // `origin` is the folder whose files may also be in `out` (io/foreign_files.h).
 Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
                          const fs::path& origin) {
@@ -101,6 +114,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
   if (!has_safetensors(out))
     return fail("{}: is not replaced: it is not a model folder (no *.safetensors in it)",
                 out.string());
+  NMM_TRY(refuse_adapter_beside_model(out));
   return require_model_files_only(out, origin, out);
 }
 

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/adapter_config.h"
+#include "io/adapter_file.h"
 #include "io/atomic_file.h"
 #include "io/shards.h"
 #include "io/text_file.h"
@@ -46,6 +48,8 @@ constexpr std::string_view kNames[] = {
     "quantization_config.json",
     "configuration.json",
     "params.json",
+    kAdapterConfigName,
+    kAdapterFileName,
     "README.md",
     ".gitattributes",
     kSingleFileName,
