@@ -15,6 +15,7 @@
 #   NEURONMM    the program (default build/release/neuronmm)
 #   DATA        a folder with texts and tokenizers, as docs/reference/scores.md describes
 #   SMOL, QWEN  SmolLM2-135M-Instruct and Qwen2.5-Coder-0.5B as folders in f32, off any grid of 4 bits
+#   C4, C4_TEST two texts of C4's validation documents, for calibration and for reporting
 #   QWEN_GGUF   Qwen2.5-Coder-0.5B in Q4_K_M
 #   MIXTURE     the mixture that tools/train_mixture_model.py makes
 #   LLAMA       a folder with llama.cpp's programs
@@ -88,6 +89,7 @@ cpu_name() {
 
 read_page() {  # arguments: PAGE
   page=$1 number=0
+  local -r mode=$mode  # a page that takes the name for itself would run its steps
   [ -f "bench/pages/$page.sh" ] || { echo "$page: expected one of: $(pages)" >&2; exit 2; }
   # shellcheck source=/dev/null
   . "bench/pages/$page.sh"

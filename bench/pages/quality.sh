@@ -5,6 +5,8 @@ for learning in off auto; do
     --ratio 0.2 --calibration "${C4:-}" --calibration "${DATA:-}/text/wiki.valid.raw" --reconstruct $learning
   step "Layer reconstruction" "SMOL DATA" "$NEURONMM" perplexity "$WORK/reconstructed_$learning" \
     "${DATA:-}/text/wiki.test.raw" --reference "${SMOL:-}" --context 1024 --limit 24
+  step "Layer reconstruction" "SMOL C4_TEST" "$NEURONMM" perplexity "$WORK/reconstructed_$learning" \
+    "${C4_TEST:-}" --reference "${SMOL:-}" --context 1024 --limit 24
 done
 step "Layer reconstruction" "SMOL DATA C4" bench/quality.py "${SMOL:-}" "$WORK/quality/rows" --kept .8 \
   --rows '*mixed-two-sided-measured*' --calibration-tokens 131072 \
