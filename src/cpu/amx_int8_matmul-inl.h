@@ -32,19 +32,8 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// The number of slots in which the bytes of the next group are prepared while a group is
-// multiplied.
-inline constexpr int kSlots = 8;
-
-// Weights of 8 bits are multiplied directly from memory.
-struct StoredBytes {
-  static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
-  static const int32_t* of(const int32_t* group, int64_t /*i*/) { return group + kScaleWords; }
-  static void prepare(const int32_t* /*group*/, int64_t /*rows*/, int /*slot*/, int64_t /*i*/) {}
-};
-
 // An Int8Product that multiplies high tiles of rows by `Tiles`, and all others as Instruction does.
-template <class Tiles, class Instruction, class Bytes = StoredBytes>
+template <class Tiles, class Instruction>
 class AmxInt8Product : public InPlace {
  public:
   // Prefetching codes pays for any number of rows on Intel's CPUs with AMX. Measured on one of 2024
@@ -95,9 +84,11 @@ class AmxInt8Product : public InPlace {
   using Registers = PanelTiles<Tiles>;
   static constexpr int64_t kStepWords = Registers::kStepWords;
   static constexpr int64_t kProductBytes = kPanel * kWordBytes;
-  // The number of rows whose sums are scaled between two tile products.
-  static constexpr int64_t kSlotRows = 4;
-  static_assert(kGroupWords == 2 * kStepWords && kMaxTileRows == kSlots * kSlotRows);
+  // The sums of a group are scaled in as many slots as the next group has tile products, 4 rows
+  // each.
+  static constexpr int kSlots = 8;
+  static constexpr int64_t kSlotRows = kMaxTileRows / kSlots;
+  static_assert(kGroupWords == 2 * kStepWords);
 
   struct Operands {
     int64_t rows;
@@ -121,21 +112,17 @@ class AmxInt8Product : public InPlace {
     HWY_ALIGN int32_t products[2][kMaxTileRows * kPanel];
     HWY_ALIGN float sums[kMaxTileRows * kPanel];
     copy_rows(of.rows, to.init, to.init_stride, sums, kPanel);
-    Bytes bytes;
-    for (int slot = 0; slot < kSlots; ++slot) bytes.prepare(of.w, of.k, slot, 0);
     Group last = {nullptr, nullptr, nullptr, 0};
     for (int64_t i = 0; of.k > 0; ++i, of.k -= kQuantGroup) {
       int32_t* const now = products[i % 2];
-      const int32_t* const next = of.w + Bytes::kWordsOfGroup;
       const auto between = [&](int slot) HWY_ATTR __attribute__((always_inline)) {
         scale_slot(last, slot, sums);
-        bytes.prepare(next, of.k - kQuantGroup, slot, i + 1);
       };
-      multiply_group<kBothHalves>(of, bytes.of(of.w, i), now, between);
+      multiply_group<kBothHalves>(of, of.w + kScaleWords, now, between);
       last = {now, of.headers, of.w, of.rows};
       of.a += of.rows * kGroupWords;
       of.headers += of.rows * kHeaderWords;
-      of.w = next;
+      of.w += kInt8GroupWords;
     }
     for (int slot = 0; slot < kSlots; ++slot) scale_slot(last, slot, sums);
     copy_rows(of.rows, sums, kPanel, to.y, to.y_stride);
@@ -157,7 +144,7 @@ class AmxInt8Product : public InPlace {
     if (of.k > kQuantGroup / 2) {
       add_step<kBothHalves, 4>(of.a + kStepWords, w + kStepWords * kPanel, upper, between);
     } else {
-      for (int slot = 4; slot < 8; ++slot) between(slot);
+      for (int slot = 4; slot < kSlots; ++slot) between(slot);
     }
     // The sums leave the tiles through memory, because no instruction moves a tile to vectors.
     Tiles::template store<0>(products, kProductBytes);

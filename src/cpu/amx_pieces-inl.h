@@ -234,8 +234,8 @@ class PiecesOfPart {
   int64_t highest_tile_ = 0;
   WordsOfRows next_;  // of the piece that is multiplied next, or no words before the first one
   float* own_ = nullptr;
-  bool by_depth_ =
-      false;  // the panels of a piece of K follow each other, so that rows stay in cache
+  // Whether the panels of a piece of K follow each other, so that rows stay in cache.
+  bool by_depth_ = false;
   int64_t first_k_ = 0, end_k_ = 0, depth_ = 0;
 };
 

@@ -41,9 +41,9 @@ struct AttentionTask {
   int64_t block, first_range, end_range;  // ranges of the block, counted from its first
 };
 
-// A token's result has the same bits whatever the plan is: whether it comes alone or with others of
-// its sequence, in which batch, and on how many threads. Ranges begin at multiples of
-// kRangePositions, and positions that a row does not see add nothing.
+// The blocks and tasks of one call. A token's result has the same bits whatever the plan is:
+// whether it comes alone or with others of its sequence, in which batch, and on how many threads.
+// Ranges begin at multiples of kRangePositions, and positions that a row does not see add nothing.
 class AttentionPlan {
  public:
   AttentionPlan(const ops::AttentionShape& shape, const std::vector<NewTokens>& batch, int threads);

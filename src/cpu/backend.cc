@@ -88,8 +88,6 @@ class CpuBackend : public ops::Backend, public ops::LimitedExperts {
     });
   }
 
-  // Rotates the halves of a head against each other, as Hugging Face's models do: element j with
-  // element j + head_dim / 2.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             const ops::RotaryEmbedding& rotary) const override {
     const int64_t half = std::ssize(rotary.inverse_frequencies);
@@ -128,9 +126,9 @@ class CpuBackend : public ops::Backend, public ops::LimitedExperts {
 
  private:
   // Returns the table of these frequencies. Layers with other frequencies must not push each
-  // other's table out, because every pass runs all of them. A model has few.
+  // other's table out, because every pass runs all of them.
   RotaryAngles& angles_for(const ops::RotaryEmbedding& rotary) const {
-    constexpr size_t kMostTables = 8;
+    constexpr size_t kMostTables = 8;  // assumed: more than the layers of one model have
     for (RotaryAngles& angles : angles_) {
       if (angles.rotary() == rotary) return angles;
     }

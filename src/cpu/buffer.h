@@ -101,9 +101,10 @@ class Arena {
     constexpr int64_t kLine = 64;
     const int64_t bytes = (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
     if (bytes > size_ - used_) {
-      size_ = std::max(bytes, piece_bytes_);
+      const int64_t size = std::max(bytes, piece_bytes_);
+      piece_ = std::make_shared<const Buffer<std::byte>>(size, Pages::kHuge);  // may throw
+      size_ = size;
       used_ = 0;
-      piece_ = std::make_shared<const Buffer<std::byte>>(size_, Pages::kHuge);
     }
     taken_ += bytes;
     std::byte* const part = piece_->data() + std::exchange(used_, used_ + bytes);

@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/float16.h"
 #include "base/parallel.h"
 #include "base/result.h"
+#include "cpu/packed_matrix.h"
 
 namespace neuronmm::cpu {
 namespace {
 
 using Type = CodedNumbers::Type;
 
-constexpr int64_t kPanelColumns = 32;
 constexpr uint8_t kTableOffset = 128;
 
-// The types that hold all of some numbers exactly. NaN is in none of them but fp32.
+// The types that hold all of some numbers exactly. Only fp32 holds NaN.
 struct ExactTypes {
   bool constant = true, bytes = true, fp16 = true, bf16 = true, powers_of_two = true;
   float first = 0;
@@ -147,7 +148,7 @@ class CodedLayout::Packer {
   void pack_numbers(int64_t row, int64_t column) {
     coded_.grid(row, scales_.data(), offsets_.data());
     for (size_t g = 0; g < groups_; ++g) {
-      const int64_t index = static_cast<int64_t>(g) * kPanelColumns + column;
+      const int64_t index = static_cast<int64_t>(g) * kPanel + column;
       put_number(layout_.scales_, bytes_, index, scales_[g]);
       put_number(layout_.offsets_, bytes_, index, offsets_[g]);
     }
@@ -168,11 +169,9 @@ class CodedLayout::Packer {
                    const std::vector<int8_t>& factors, int64_t column) {
     const auto per_outer = static_cast<size_t>(layout_.groups_per_outer_);
     for (size_t g = 0; g < groups_; ++g) {
-      put(bytes_ + numbers.first_byte, static_cast<int64_t>(g) * kPanelColumns + column,
-          factors[g]);
+      put(bytes_ + numbers.first_byte, static_cast<int64_t>(g) * kPanel + column, factors[g]);
       if (g % per_outer != 0) continue;
-      put(bytes_ + numbers.first_outer_byte,
-          static_cast<int64_t>(g / per_outer) * kPanelColumns + column,
+      put(bytes_ + numbers.first_outer_byte, static_cast<int64_t>(g / per_outer) * kPanel + column,
           f16::from_float(outer[g / per_outer]).bits);
     }
   }
@@ -205,7 +204,7 @@ CodedLayout::CodedLayout(const CodedValues& coded, int64_t first_row, int64_t ro
   std::vector<float> scale(static_cast<size_t>(groups_)), offset(scale.size());
   if (rows > 0) coded.grid(first_row, scale.data(), offset.data());
   const float first = offset.empty() ? 0 : offset.front();
-  if (offsets_.type == Type::kConstant || kind_ == CodeKind::kFloat8) offsets_.constant = first;
+  offsets_.constant = first;  // only read if the offsets are one number
   if (groups_per_outer_ == 0) {
     std::vector<std::pair<ExactTypes, ExactTypes>> exact(static_cast<size_t>(num_threads()));
     parallel_for(std::ssize(exact), [&](int64_t i) {
@@ -225,7 +224,6 @@ CodedLayout::CodedLayout(const CodedValues& coded, int64_t first_row, int64_t ro
     }
     scales_.type = type_of_scales(exact.front().first);
     offsets_.type = type_of_offsets(exact.front().second);
-    offsets_.constant = first;
     shifts_table_ = kind_ == CodeKind::kTable4 && exact.front().first.powers_of_two &&
                     std::ranges::all_of(group_of_step_, [](int32_t group) { return group >= 0; });
   }
@@ -240,11 +238,11 @@ CodedLayout::CodedLayout(const CodedValues& coded, int64_t first_row, int64_t ro
 // Sets where numbers begin, and returns where they end.
 int64_t CodedLayout::place_numbers(CodedNumbers& numbers, int64_t first_byte) const {
   numbers.first_byte = first_byte;
-  int64_t end = first_byte + groups_ * kPanelColumns * number_bytes(numbers.type);
+  int64_t end = first_byte + groups_ * kPanel * number_bytes(numbers.type);
   if (numbers.type != Type::kNested) return end;
   numbers.first_outer_byte = end;
   const int64_t outer = (groups_ + groups_per_outer_ - 1) / groups_per_outer_;
-  return end + outer * kPanelColumns * static_cast<int64_t>(sizeof(uint16_t));
+  return end + outer * kPanel * static_cast<int64_t>(sizeof(uint16_t));
 }
 
 void CodedLayout::find_groups(const CodedValues& coded) {

@@ -2,9 +2,8 @@
 // How a panel of coded weights (base/coded_values.h) lies in memory. Its parts follow each other:
 //
 //   scales       32 columns of a group after those of the group before. They are fp16, bf16 or
-//   fp32,
-//                whichever holds all of them exactly with the fewest bytes, or a byte and an outer
-//                scale in fp16.
+//                fp32, whichever holds all of them exactly with the fewest bytes, or a byte and an
+//                outer scale in fp16.
 //   offsets      zero points or minimums in the same order: one number for the whole matrix, bytes,
 //                fp16 or fp32, or a byte and an outer minimum in fp16.
 //   codes        from a multiple of 64 bytes on, in steps of 16 rows k (4 bits) or 8 rows k (8

@@ -11,7 +11,8 @@ namespace {
 // Tells the system something about the memory of a weight, which may be a mapped file. None of the
 // advice changes what the memory holds, so it may also be memory of another kind.
 void advise(const std::byte* data, int64_t bytes, int advice) {
-  constexpr uintptr_t kPage = 4096;  // madvise refuses other multiples where pages are larger
+  // Where pages are larger, madvise refuses most multiples of this, and nothing is advised.
+  constexpr uintptr_t kPage = 4096;
   if (data == nullptr || bytes <= 0) return;
   const auto address = reinterpret_cast<uintptr_t>(data);
   const uintptr_t first = address / kPage * kPage;
@@ -117,13 +118,15 @@ void ExpertCache::read_at_random() {
 // Packs an expert. Afterwards the system may drop the pages of the file before other memory.
 void ExpertCache::pack(int64_t expert, bool stays) {
   Entry& packed = entry(expert);
+  std::list<int64_t> place = {expert};  // made first, so that nothing throws behind the packing
   make_room(packed.bytes);
   Arena own(packed.bytes);
   packed.packed = std::make_unique<const PackedExpert>(packed.weight, foreign_, own);
   advise(packed.weight, MADV_COLD);
   packed.bytes = own.taken_bytes();
   resident_bytes_ += packed.bytes;
-  packed.place = order_.insert(stays ? order_.end() : order_.begin(), expert);
+  packed.place = place.begin();
+  order_.splice(stays ? order_.end() : order_.begin(), place);
 }
 
 void ExpertCache::make_room(int64_t bytes) {

@@ -14,8 +14,10 @@
 
 namespace neuronmm::cpu {
 
-// What rows have of the positions that they attended to so far.
+// The number of partial sums that a row's sum of powers is kept in: the fp32 lanes of 512 bits.
 inline constexpr int64_t kSumLanes = 16;
+
+// The sums of rows over the positions that they attended to so far.
 struct AttentionSums {
   float* max;       // [rows], the largest score, before it is scaled
   float* sum;       // [rows][kSumLanes], which add up to the sum of the powers
@@ -97,10 +99,9 @@ struct Kernels {
   int64_t row_unit() const { return amx ? 8 : 1; }  // see PackedRows::unit
 
   // Pack these columns of one tile of rows as `layout` says. rows[r][0] is the first of the
-  // columns. pack_bf16_tile needs an even first
-  // column. quantize_tile needs a first column that is a multiple of kQuantGroup, and a count that
-  // is one too or ends at k. It maps the largest |x| of a group to 127, and a group with NaN or
-  // infinity to NaN.
+  // columns. pack_bf16_tile needs an even first column. quantize_tile needs a first column that is
+  // a multiple of kQuantGroup, and a count that is one too or ends at k. It maps the largest |x| of
+  // a group to 127, and a group with NaN or infinity to NaN.
   void (*pack_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                     const float* const* rows, float* packed) = nullptr;
   void (*pack_bf16_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
@@ -115,6 +116,7 @@ struct Kernels {
   Multiply multiply_int8 = nullptr;
   Multiply multiply_int6 = nullptr;
   Multiply multiply_int4 = nullptr;
+  Multiply multiply_coded = nullptr;
   // Calls the function for the type of W.
   void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                 const float* bias, MutableMatrixView y) const;
@@ -146,7 +148,6 @@ struct Kernels {
   // (low, high) <- (low · cos - high · sin, high · cos + low · sin)
   void (*rotate)(const float* cos, const float* sin, float* low, float* high,
                  int64_t count) = nullptr;
-  Multiply multiply_coded = nullptr;
 };
 
 // The instructions of the CPU that kernels may use.

@@ -138,7 +138,8 @@ struct PairBf16Dot {
 using PairBf16Dot = WidenedBf16Dot;
 #endif
 
-// Returns where word i of a row lies, in a tile of R rows with `count` words per row.
+// The two orders of words in a tile. offset() returns where word i of a row lies, in a tile of R
+// rows with `count` words per row.
 struct Interleaved {
   template <int R>
   static constexpr int64_t offset(int row, int64_t i, int64_t count) {
@@ -183,8 +184,8 @@ struct InPlace {
   }
 };
 
-template <class Dot>
 // A tile of rows of A, the panels that it is multiplied with, and the sums.
+template <class Dot>
 struct Tile {
   const typename Dot::X* a;
   int64_t count;  // words per row of A

@@ -14,7 +14,7 @@
 namespace neuronmm::cpu {
 
 // The number of rows of X, per thread, that pass through a layer together. Many rows let the
-// weights be read less often. The number is small enough that a strip X·U of 1280 columns (1.5 MiB)
+// weights be read less often. The number is small enough that a strip X·U of 1280 columns (1.4 MiB)
 // stays in cache. It is a multiple of 6, 12 and 32, the heights of register tiles.
 inline constexpr int64_t kRowBlock = 288;
 // The limit for all threads together, because the hidden rows of an MLP take memory.

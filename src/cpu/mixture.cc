@@ -21,8 +21,8 @@ constexpr int64_t kFewTokens = 16;
 
 // Returns the number of words rounded up to whole cache lines.
 constexpr int64_t whole_lines(int64_t words) {
-  constexpr int64_t kLineWords = 16;
-  return (words + kLineWords - 1) / kLineWords * kLineWords;
+  constexpr int64_t kCacheLineWords = 16;
+  return (words + kCacheLineWords - 1) / kCacheLineWords * kCacheLineWords;
 }
 
 // Rows of several matrices that are packed in one parallel loop.

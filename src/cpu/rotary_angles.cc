@@ -8,7 +8,7 @@
 namespace neuronmm::cpu {
 namespace {
 
-// a sine and a cosine in fp64, in multiply-adds (base/pieces.h).
+// The cost of a sine and a cosine in fp64, in multiply-adds (base/pieces.h). Assumed.
 constexpr int64_t kSinCosWork = 2000;
 
 }  // namespace

@@ -124,8 +124,9 @@ HWY_INLINE Vector gelu_tanh(Vector z) {
   return hn::Mul(z, reciprocal(hn::Add(hn::Set(d, 1.0f), exponential(exponent))));
 }
 
-// Returns tanh(x) with an error of a few ulp, as a rational function. NaN stays NaN. Beyond 9, tanh
-// is 1 in fp32. The coefficients are those of Eigen (GenericPacketMathFunctions.h, ptanh_float).
+// Returns tanh(x) with an error of a few ulp, as a rational function. NaN stays NaN. Larger |x|
+// give the value at the limit, which is 4 ulp below 1. The coefficients and the limit are those of
+// Eigen (GenericPacketMathFunctions.h, ptanh_float).
 HWY_INLINE Vector hyperbolic_tangent(Vector x) {
   const Floats d;
   constexpr float kOdd[] = {4.89352455891786e-03f, 6.37261928875436e-04f,  1.48572235717979e-05f,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <random>
 
@@ -53,6 +54,14 @@ class ExpertCaches : public testing::Test {
   ExpertCache cache_{ForeignWeights::kNearest};
   int64_t bytes_ = 0;
 };
+
+TEST(Arenas, KeepTheirPieceIfThereIsNoMemoryForAnother) {
+  Arena arena(64);
+  const Buffer<float> first = arena.take<float>(16);  // the whole piece
+  EXPECT_THROW(arena.take<float>(int64_t{1} << 58), std::bad_alloc);
+  const Buffer<float> second = arena.take<float>(16);
+  EXPECT_NE(first.data(), second.data());
+}
 
 TEST_F(ExpertCaches, AreFilledWhenExpertsAreAdded) {
   EXPECT_EQ(cache_.resident_bytes(), kHeld * bytes_);
