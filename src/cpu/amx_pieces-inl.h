@@ -67,8 +67,8 @@ struct Piece {
   }
 };
 
-// Where the sums of all rows of a part begin and go, for one panel and one block of K. Between
-// pieces they are in `own`, which has kPanel columns.
+// The memory from which the sums of all rows of a part start and to which they go, for one panel
+// and one block of K. Between pieces they are in `own`, which has kPanel columns.
 struct PanelSums {
   const float* init;  // null for 0
   int64_t init_stride;

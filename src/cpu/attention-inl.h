@@ -74,8 +74,8 @@ class FloatAttention {
 };
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-// The same with queries and probabilities rounded to bf16, by dot products of pairs. A probability
-// has 8 bits, so the polynomial may have an error of 3e-6.
+// The products of attention with queries and probabilities in bf16, by dot products of pairs. A
+// probability has 8 bits, so the polynomial may have an error of 3e-6.
 class PairAttention {
  public:
   static constexpr int kDegree = 4;
@@ -115,8 +115,8 @@ class PairAttention {
 using PairAttention = FloatAttention<WidenedBf16Dot>;
 #endif
 
-// The same by AMX. Probabilities replace the scores that they come from, which takes half of each
-// row, so that both and a block of keys and values fit the first-level cache.
+// The products of attention by AMX. Probabilities replace the scores that they come from, which
+// takes half of each row, so that both and a block of keys and values fit the first-level cache.
 template <class Product>
 class AmxAttention {
  public:

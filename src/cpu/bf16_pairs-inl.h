@@ -45,7 +45,7 @@ struct PortableBf16Pairs {
 };
 
 #if HWY_TARGET == HWY_AVX3
-// The same by one instruction, which takes denormals for zeros, as products of bf16 do. It is
+// Rounds by one instruction, which takes denormals for zeros, as products of bf16 do. It is
 // assembly because Highway does not ask the compiler for AVX512-BF16.
 struct InstructionBf16Pairs {
   static HWY_INLINE WordVector round(Vector low, Vector high) {

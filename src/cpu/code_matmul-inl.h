@@ -122,7 +122,8 @@ HWY_INLINE void add_two_lines_of_codes(const int32_t* const (&lines)[P], const i
   }
 }
 
-// As above, for 6 bits. byte = q - 32, and the sums of q · x over two lines stay within ±32,004.
+// Sets `products` as above, for 6 bits. byte = q - 32, and the sums of q · x over two lines stay
+// within ±32,004.
 template <int R, int P, class Codes, class Dot>
 requires(Codes::kBits == 6) HWY_INLINE
     void dot_codes(const int32_t* HWY_RESTRICT a, int64_t count, const int32_t* const (&group)[P],

@@ -201,9 +201,9 @@ struct CodeFields {
   BitVector word_, odd_ = word_;
 };
 
-// The same for codes of 4 bits, with fewer instructions. A code at bit 12 or 16, under the sign and
-// exponent of 2^11 or 2^7, is the fp32 number 2^11 + code or 2^7 + code. Its product with the scale
-// and the addend are summed with one rounding.
+// The fields of codes of 4 bits, with fewer instructions. A code at bit 12 or 16, under the sign
+// and exponent of 2^11 or 2^7, is the fp32 number 2^11 + code or 2^7 + code. Its product with the
+// scale and the addend are summed with one rounding.
 struct FastFields {
   static constexpr int kFields = 8;
   using Numbers = WordAddends;

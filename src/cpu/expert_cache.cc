@@ -11,7 +11,7 @@ namespace {
 // Tells the system something about the memory of a weight, which may be a mapped file. None of the
 // advice changes what the memory holds, so it may also be memory of another kind.
 void advise(const std::byte* data, int64_t bytes, int advice) {
-  // Where pages are larger, madvise refuses most multiples of this, and nothing is advised.
+  // Assumed. On systems with larger pages madvise refuses most addresses, and nothing is advised.
   constexpr uintptr_t kPage = 4096;
   if (data == nullptr || bytes <= 0) return;
   const auto address = reinterpret_cast<uintptr_t>(data);

@@ -40,8 +40,8 @@ class RowPacker {
  public:
   RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights,
             Buffer<float>& storage);
-  // The same without memory. place() must get memory for words() words, aligned to a cache line,
-  // before anything is packed.
+  // Makes a packer without memory. place() must get memory for words() words, aligned to a cache
+  // line, before anything is packed.
   RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights);
   int64_t words() const { return words_; }
   void place(float* memory);

@@ -38,7 +38,7 @@ inline constexpr int64_t kSumWords = 4;
 inline constexpr int64_t kHeaderWords = 2 + kSumWords;
 // Words after the last row that may be read, so that all words can be read as vectors.
 inline constexpr int64_t kRowPadding = 16;
-// The same if AMX multiplies: a low tile may be read as if it were as high as the highest one,
+// The padding if AMX multiplies: a low tile may be read as if it were as high as the highest one,
 // which has at most 32 rows of 128 bytes.
 inline constexpr int64_t kTilePadding = 32 * 32;
 

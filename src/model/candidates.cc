@@ -12,7 +12,7 @@
 namespace neuronmm::model {
 namespace {
 
-// The work of an exponential and of a comparison in fp64 (base/pieces.h).
+// The work of an exponential and of a comparison in fp64 (base/pieces.h). Assumed.
 constexpr int64_t kExponentialWork = 500, kComparisonWork = 10;
 
 // Returns the largest of count > 0 values.

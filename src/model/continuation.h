@@ -69,7 +69,7 @@ class Continuation {
   // odd. Without `log_sum`, `logits` must hold every logit.
   Result<Step> extend(std::span<const float> logits,
                       const std::optional<ops::LogSum>& log_sum = {});
-  // As extend(), but the step has no log-probabilities.
+  // Does the same, but the step has no log-probabilities.
   Result<Step> choose(std::span<const float> logits);
 
   // Returns a copy that goes on by itself, with the same random numbers to come. Drafts try their

@@ -26,7 +26,7 @@ namespace neuronmm::model {
 // Assumed: chances and prices end most proposals earlier.
 inline constexpr int64_t kMostProposals = 15;
 
-// What a draft keeps about one sequence.
+// The state that a draft keeps for one sequence.
 class DraftState {
  public:
   explicit DraftState(const PriorChances& prior) : odds(prior) {}
@@ -37,7 +37,7 @@ class DraftState {
   ProposalOdds odds;
 };
 
-// What a proposal costs, in tokens that could be written in the same time.
+// The costs of a proposal, in tokens that could be written in the same time.
 struct DraftPrices {
   double check = 0.0;  // one more row in the pass of the model
   double draft = 0.0;  // one more proposal of the draft

@@ -36,7 +36,7 @@ struct SequenceTokens {
 // sequence by sequence. Only logits that nobody wanted may be missing (ops::kUnwantedLogit).
 struct Predictions {
   Matrix logits;
-  // As ops::Linear::apply_wanted returns them.
+  // The log sums of rows that are incomplete (ops::Linear::apply_wanted). Empty if none is.
   std::vector<std::optional<ops::LogSum>> log_sums = {};
   Matrix hidden = {};
 

@@ -1,4 +1,3 @@
-
 #include "model/layer_weights.h"
 
 #include <algorithm>
@@ -258,7 +257,7 @@ Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& confi
   if (!has_head) return {};
   const std::string table_name = tensor_prefix(checkpoint) + "embed_tokens.weight";
   const TensorView head = checkpoint.tensors().at("lm_head.weight");
-  // `quantize` made this folder from one that passed this check
+  // `quantize` made this folder from one that passed this check.
   if (!is_float(head.dtype)) return {};
   const Shape shape = {config.vocab_size, config.hidden_size};
   NMM_TRY(checkpoint.require("lm_head.weight", shape));

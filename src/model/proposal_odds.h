@@ -47,7 +47,10 @@ class ProposalOdds {
   // nothing is known about the rest.
   void record(std::span<const Proposal> proposals, int64_t accepted);
 
-  static constexpr int64_t kFirstPause = 8, kLongestPause = 128, kHopelessPause = 1024, kTrial = 3;
+  // The first and the longest pause, in calls of next().
+  static constexpr int64_t kFirstPause = 8, kLongestPause = 128;
+  // The number of proposals of a trial. All three numbers are assumed.
+  static constexpr int64_t kTrial = 3;
 
  private:
   PriorChances chances_;

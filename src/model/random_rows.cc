@@ -9,13 +9,7 @@ namespace {
 // that rounding them takes no time.
 constexpr int64_t kDistinctRows = 256;
 
-// SplitMix64 (Steele, Lea, Flood 2014), one output.
-uint64_t scrambled(uint64_t z) {
-  z += 0x9E3779B97F4A7C15;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
+uint64_t scrambled(uint64_t z) { return split_mix(z + kSplitMixStep); }
 
 template <typename T>
 void append_row(const std::vector<T>& all, int64_t row, std::vector<std::byte>& out) {

@@ -13,6 +13,15 @@
 
 namespace neuronmm::model {
 
+// SplitMix64 (Steele, Lea, Flood 2014) as a function of the position in its stream: word i of
+// stream `key` is split_mix(key + (i + 1) * kSplitMixStep).
+inline constexpr uint64_t kSplitMixStep = 0x9E3779B97F4A7C15;
+constexpr uint64_t split_mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
 // The three tensors of a rounded weight (io/quantization.h).
 enum class StoredPart { kValues, kScales, kGroups };
 

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using Sequences = std::vector<std::vector<TokenId>>;
 
-constexpr int64_t kTogether = 16;  // the number of sequences that are decoded together
+// The number of sequences that are decoded together, and stored in one file. Assumed.
+constexpr int64_t kTogether = 16;
 constexpr const char* kTokensName = "tokens";
 
 Result<TokenId> start_token(const fs::path& folder, const io::ModelConfig& config) {

@@ -19,7 +19,7 @@
 
 namespace neuronmm::model {
 
-// What was proposed, in tokens. Each step in which a sequence had proposals is a draft.
+// Numbers of proposals, in tokens. Each step in which a sequence had proposals is a draft.
 struct DraftCounts {
   int64_t drafts = 0, proposed = 0, accepted = 0;
   void add(const DraftCounts& other);
@@ -64,7 +64,7 @@ class Speculation {
   const std::unique_ptr<Draft> draft_;
   const ops::Backend& backend_;
   StepPrices prices_;
-  // Of the step that is being computed.
+  // The sequences and the draft's time of the step that is being computed.
   int64_t sequences_ = 1;
   double draft_seconds_ = 0.0;
   DraftCounts counts_;

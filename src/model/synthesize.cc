@@ -28,15 +28,6 @@ namespace fs = std::filesystem;
 // Elements made and written together: 8 or 16 MiB.
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 
-// SplitMix64 (Steele, Lea, Flood 2014) as a function of the position in its stream: word i of
-// stream `key` is mix(key + (i + 1) * kGamma).
-constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
-
 // FNV-1a, which unlike std::hash gives the same number everywhere.
 uint64_t hash_of(std::string_view text) {
   uint64_t hash = 14695981039346656037u;
@@ -78,7 +69,7 @@ class NormalTable {
     NMM_CHECK(bits_.size() == kSize * sizeof(Bits));
     const auto write_element = [&](int64_t i) {
       const uint64_t position = static_cast<uint64_t>(first + i);
-      const uint64_t word = mix(key + (position / 4 + 1) * kGamma);
+      const uint64_t word = split_mix(key + (position / 4 + 1) * kSplitMixStep);
       const uint64_t index = (word >> (16 * (position % 4))) & 0xFFFF;
       std::memcpy(out + i * static_cast<int64_t>(sizeof(Bits)), &bits_[index * sizeof(Bits)],
                   sizeof(Bits));
@@ -110,7 +101,7 @@ class Synthesizer {
               uint64_t seed, Progress& progress)
       : rounded_(rounded),
         dtype_(config.dtype),
-        seed_(mix(seed)),
+        seed_(split_mix(seed)),
         hidden_size_(config.hidden_size),
         gain_(static_cast<float>(1.0 - config.gain_offset)),
         table_(config.dtype, config.initializer_range),
@@ -129,7 +120,7 @@ class Synthesizer {
     if (const auto found = rounded_.find(spec.name); found != rounded_.end())
       return write_rounded(writer, spec, found->second);
     if (spec.dtype == DType::kI32) return write_pivots(writer, spec);
-    const uint64_t key = mix(seed_ + static_cast<uint64_t>(++tensors_) * kGamma);
+    const uint64_t key = split_mix(seed_ + static_cast<uint64_t>(++tensors_) * kSplitMixStep);
     const int64_t size = TensorView{dtype_, spec.shape, nullptr}.size();
     for (int64_t first = 0; first < size; first += kPieceElements) {
       if (interrupted()) return interrupted_error("nothing was written");
@@ -144,7 +135,7 @@ class Synthesizer {
   // Writes one of the three tensors of a rounded weight, some rows at a time.
   Status write_rounded(io::SafetensorsWriter& writer, const io::TensorSpec& spec,
                        const RoundedTensor& rounded) {
-    const uint64_t key = mix(seed_ + hash_of(rounded.weight));
+    const uint64_t key = split_mix(seed_ + hash_of(rounded.weight));
     const int64_t rows = spec.shape[0];
     const int64_t piece = std::max<int64_t>(1, kPieceElements / rounded.columns);
     for (int64_t first = 0; first < rows; first += piece) {
@@ -160,7 +151,7 @@ class Synthesizer {
 
   void fill(uint64_t stream, int64_t count, float* out) {
     std::vector<std::byte> bytes(static_cast<size_t>(count * dtype_size_bytes(dtype_)));
-    const uint64_t key = mix(seed_ + stream);
+    const uint64_t key = split_mix(seed_ + stream);
     if (dtype_ == DType::kF32)
       table_.fill<uint32_t>(key, 0, count, bytes.data());
     else

@@ -32,7 +32,7 @@ class MlpObserver {
   virtual void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView output) = 0;
 };
 
-// What stands around attention or the MLP in a layer: x += residual_scale *
+// The norms and the residual around attention or the MLP in a layer: x += residual_scale *
 // output_norm(f(norm(x))). Compression uses it by itself.
 class SubLayer {
  public:
@@ -143,10 +143,10 @@ class Transformer {
   // changes, all tokens in the cache are computed anew in one pass, as transformers does. The cache
   // must then hold their ids.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
-  // As above, for one sequence.
+  // Runs one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;
-  // As forward(), but logits that nobody wants may be missing (SequenceTokens::wanted).
+  // Does what forward() does, but logits that nobody wants may be missing (SequenceTokens::wanted).
   Predictions predict(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
 
  private:

@@ -18,7 +18,7 @@ namespace neuronmm::model {
 // Errors are those of Checkpoint::require, and for rounded weights:
 // - values, scales or groups that are missing or have another dtype or shape;
 // - scales that are negative or not finite;
-// - values outside those of the format;
+// - codes of 6 bits or groups of 4 bits with values outside those of the format;
 // - rounded values in a folder whose config.json declares none.
 Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
                                        const io::ModelConfig& config, const std::string& name,

@@ -21,8 +21,10 @@ Status agree(Communicator& communicator, std::span<const Fact> facts) {
     const std::vector<std::string> values = gather_texts(communicator, fact.value);
     for (size_t i = 1; i < values.size(); ++i) {
       if (values[i] == values[0]) continue;
-      return fail("expected {} to be the same in all processes, found {} in process 0 and {} in {}",
-                  fact.name, values[0], values[i], i);
+      return fail(
+          "expected {} to be the same in all processes, found {} in process 0 and {} in "
+          "process {}",
+          fact.name, values[0], values[i], i);
     }
   }
   return {};

@@ -74,8 +74,8 @@ class Communicator {
   // values. With two processes each sends all its values; with p it sends 2 (p - 1) / p of them
   // (its part of the others' shares, and the sum of its share to the others).
   virtual void sum(std::span<float> values, Wire wire = Wire::kFp32) = 0;
-  // As above, in fp64. If the result must not depend on the number of processes, gather the values
-  // and add them in an order of your own.
+  // Does the same in fp64. If the result must not depend on the number of processes, gather the
+  // values and add them in an order of your own.
   virtual void sum(std::span<double> values) = 0;
 
   // Sets `all` to process 0's values, then process 1's, and so on. Process i contributes counts[i]

@@ -77,7 +77,7 @@ void Heartbeat::run() {
       lost_ = lost;
       is_lost_ = true;
     }
-    wake_.wait_for(lock, period_);
+    wake_.wait_for(lock, period_, [this] { return stopping_; });
   }
 }
 

@@ -253,8 +253,7 @@ Result<std::unique_ptr<Communicator>> connect(const LinkOptions& options) {
   const Watchdog watchdog(options.timeout_s, [&options] {
     options.on_fatal(
         fmt::format("the {} processes have not met within {:.3g} s (--link-timeout): one of them "
-                    "was lost as it "
-                    "started, or starts later than that",
+                    "was lost as it started, or starts later than that",
                     launched_processes(), options.timeout_s));
     std::_Exit(EXIT_FAILURE);
   });

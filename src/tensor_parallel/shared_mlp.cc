@@ -155,7 +155,7 @@ class GatheredMlp : public ops::Mlp {
     return weight;
   }
 
-  // Returns this process's term of the sum z.
+  // Sets z to this process's term of the sum.
   void apply_part(ConstMatrixView x, const std::vector<Matrix>& strips, MutableMatrixView z) const {
     if (neurons_ == 0) {
       for (int64_t i = 0; i < z.rows; ++i) std::fill_n(z.row(i), z.columns, 0.0f);

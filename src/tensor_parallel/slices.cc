@@ -10,7 +10,7 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
-int64_t groups_before(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
+int64_t groups_of(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
 
 // Some columns of coded values, which must outlive them. Nothing is copied.
 class CodedColumns : public CodedPart {
@@ -33,16 +33,6 @@ class CodedColumns : public CodedPart {
   Share columns_;
 };
 
-}  // namespace
-
-Share share_in_units(int64_t count, int64_t unit, int process, int processes) {
-  const Share units = parallel::share_of((count + unit - 1) / unit, process, processes);
-  const int64_t first = std::min(count, units.first * unit);
-  return {first, std::min(count, units.end() * unit) - first};
-}
-
-namespace {
-
 // Returns rows of a matrix that is not rounded. Rows in a foreign format may change places within
 // attention heads, and a share of them is whole heads.
 TensorView matrix_rows(const TensorView& matrix, const Share& rows) {
@@ -54,6 +44,12 @@ TensorView matrix_rows(const TensorView& matrix, const Share& rows) {
 }
 
 }  // namespace
+
+Share share_in_units(int64_t count, int64_t unit, int process, int processes) {
+  const Share units = parallel::share_of((count + unit - 1) / unit, process, processes);
+  const int64_t first = std::min(count, units.first * unit);
+  return {first, std::min(count, units.end() * unit) - first};
+}
 
 TensorView elements_of(const TensorView& vector, const Share& elements) {
   return {vector.dtype,
@@ -116,7 +112,7 @@ ops::WeightView ColumnCopies::columns_of(const ops::WeightView& weight, const Sh
   const int64_t width = weight.columns();
   const auto of_type = [&](const TensorView& matrix, int64_t group) {
     const int64_t size = dtype_size_bytes(matrix.dtype), first = columns.first / group;
-    const int64_t count = groups_before(columns.count, group);
+    const int64_t count = groups_of(columns.count, group);
     return copy(matrix, matrix.columns() * size, first * size, count * size, count);
   };
   if (!weight.quantized()) return {of_type(weight, 1)};

@@ -113,7 +113,7 @@ TEST_F(SeveralProcesses, ThreadCountsThatDifferAreRefused) {
   const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
   const Outcome outcome = run_shell(parallel::mpirun(1) + "-x OMP_NUM_THREADS=1 " + program +
                                     " : -n 1 -x OMP_NUM_THREADS=3 " + program + " 2>&1 </dev/null");
-  expect(outcome, 1, {"the number of threads", "found 1 in process 0 and 3 in 1"});
+  expect(outcome, 1, {"the number of threads", "found 1 in process 0 and 3 in process 1"});
 }
 
 // The path leads to another folder in each process, because it goes through the working directory.
