@@ -18,8 +18,7 @@ enum class Target {
   // The vLLM Neuron plugin, which has its models in PyTorch (trn2, trn3).
   kVllmNeuron,
   // NxD Inference (trn1, trn2). In maintenance since SDK 2.30, not part of 2.32. Its support on
-  // trn2
-  // ends with 2.34.
+  // trn2 ends with 2.34.
   kNxdi,
 };
 std::string_view target_name(Target target);  // "vllm-neuron", "nxdi"

@@ -12,6 +12,7 @@ namespace neuronmm::fit {
 namespace {
 
 // Ratios above this bound or below its inverse mean that a measurement or its file is wrong.
+// Assumed.
 constexpr double kMaxRatio = 1e6;
 
 Status read_list(const io::JsonFields& fields, const char* key, std::vector<double>& ratios) {

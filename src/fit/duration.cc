@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "compress/calibration/calibration_text.h"
+#include "fit/model_latency.h"
 #include "fit/part.h"
 #include "fit/rounding_losses.h"
 
@@ -15,9 +17,10 @@ namespace {
 // Qwen2.5-Coder-0.5B and two cores of a Zen 3. Gram matrices are sums in fp64. Rounding by Gram
 // matrices takes several sweeps over the columns.
 constexpr double kGramCost = 2.0, kRoundingCost = 10.0, kMeasuredRoundingCost = 3.0;
-// The tokens on which a written model is measured, and the runs that time it.
-constexpr double kMeasuredTokens = 2048.0, kTimedRuns = 5.0;
+// The runs that time a written model. Assumed: fit.cc times at least as many.
+constexpr double kTimedRuns = 5.0;
 // Losses of shapes and the output metric: passes of the calibration text through the model.
+// Assumed.
 constexpr double kShapePasses = 6.0;
 
 // Operations of the model, in multiplications and additions per token.
@@ -62,10 +65,12 @@ double seconds_of(const WorkAhead& work, const io::ModelConfig& config, const Se
   }
   if (work.writing) {
     sum += kRoundingCost * operations.rounding;
-    sum += 2.0 * kMeasuredTokens * (operations.layers + operations.head);
+    const auto measured = static_cast<double>(compress::kMeasuredTokens);
+    sum += 2.0 * measured * (operations.layers + operations.head);
   }
+  const auto decoded = static_cast<double>(latency_settings(config, 1).new_tokens);
   const double timing =
-      work.writing ? 2.0 * kTimedRuns * (dense.prefill + 17.0 * dense.decode) : 0.0;
+      work.writing ? 2.0 * kTimedRuns * (dense.prefill + decoded * dense.decode) : 0.0;
   return sum * per_operation + timing;
 }
 

@@ -27,10 +27,11 @@ int64_t copy_bytes() {
   return std::max<int64_t>(kMinCopyBytes, 2 * int64_t{sysconf(_SC_LEVEL3_CACHE_SIZE)});
 }
 
-int64_t max_values(const io::ModelConfig& config) {
+// Returns the largest number of rows of a weight. The other side of such a weight is hidden_size.
+int64_t max_rows(const io::ModelConfig& config) {
   const int64_t heads = 2 * (config.num_attention_heads + config.num_key_value_heads);
-  return config.hidden_size *
-         std::max({config.vocab_size, 3 * config.intermediate_size, heads * config.head_dim});
+  return std::max({config.vocab_size, 3 * config.intermediate_size, heads * config.head_dim,
+                   config.hidden_size});
 }
 
 std::optional<LowBitFormat> format_of(size_t index) {
@@ -61,7 +62,7 @@ PartTiming::PartTiming(const io::ModelConfig& config, DType dtype, Device device
       device_(std::move(device)),
       backend_(std::move(backend)),
       prompt_(latency_settings(config, 1).prompt_tokens),
-      weights_(max_values(config), dtype) {}
+      weights_(max_rows(config), max_rows(config) * config.hidden_size, dtype) {}
 
 // Returns the seconds of one call on the clock, when `copies` are called in turns.
 double PartTiming::seconds_per_call(size_t copies, const std::function<void(size_t)>& apply) const {

@@ -37,7 +37,9 @@ constexpr int64_t kProbeLength = 128;
 constexpr const char* kFileName = "rounding.json";  // in the folder of the measurements
 // The name of the losses of an embedding table that is not the LM head.
 constexpr const char* kEmbedding = "embedding";
-constexpr const char* kInt8Name = "int8";  // the folder of a model that is measured and deleted
+// The name of the losses of the whole model in 8 bits, and of the folder of that model, which is
+// measured and deleted.
+constexpr const char* kInt8Name = "int8";
 
 // Returns sequences that are spread over the text and have about kProbeTokens tokens. Each is cut
 // to kProbeLength tokens, because a part is measured once per layer.
@@ -96,7 +98,8 @@ class RoundingMeasurement {
     inputs_.progress.finish();
     reference_.reset();
     return_freed_memory();
-    NMM_ASSIGN(const FormatLosses whole, measured_or_saved("int8", [&] { return measure_int8(); }));
+    NMM_ASSIGN(const FormatLosses whole,
+               measured_or_saved(kInt8Name, [&] { return measure_int8(); }));
     losses.activations = std::max(0.0, whole[0] - weight_loss_of_int8(losses));
     NMM_TRY(remove_own("codes"));  // they are needed only for the measurements above
     return losses;

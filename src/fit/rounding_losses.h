@@ -4,11 +4,12 @@
 // ModelSearch adds these losses up.
 //
 // Every part is measured once, rounded to 4 bits with the calibration text
-// (compress/calibrated_rounding.h). The losses of other formats follow from their errors, because a
-// divergence is quadratic in a small error. The error of a format is the sum over a sample of rows
-// of Σ d·(w - q)², relative to that of 4 bits. Here d is the mean square of what the column is
-// multiplied with, and q is w rounded to nearest. The loss by rounding activations is the loss of
-// the whole model in 8 bits, with smoothing factors folded in, minus the losses of its weights.
+// (compress/rounding/calibrated_rounding.h). The losses of other formats follow from their errors,
+// because a divergence is quadratic in a small error. The error of a format is the sum over a
+// sample of rows of Σ d·(w - q)², relative to that of 4 bits. Here d is the mean square of what the
+// column is multiplied with, and q is w rounded to nearest. The loss by rounding activations is the
+// loss of the whole model in 8 bits, with smoothing factors folded in, minus the losses of its
+// weights.
 
 #include <array>
 #include <filesystem>

@@ -22,12 +22,16 @@ std::string note_of(const FitRequest& request, const fs::path& work) {
   const auto value = [](const std::optional<double>& number) {
     return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
   };
+  const auto embedding_bits = request.embedding_bits
+                                  ? nlohmann::ordered_json(*request.embedding_bits)
+                                  : nlohmann::ordered_json();
   const nlohmann::ordered_json note = {{"bytes", value(request.budget.bytes)},
                                        {"decode", value(request.budget.decode)},
                                        {"prefill", value(request.budget.prefill)},
                                        {"max_kl", value(request.budget.divergence)},
                                        {"method", "two-sided"},
                                        {"block", request.block},
+                                       {"embedding_bits", embedding_bits},
                                        {"output_xxh3", io::checksum(work.string())}};
   return note.dump() + "\n";
 }

@@ -77,7 +77,7 @@ TEST(Costs, TimesOnTheCpuGrowWithParameters) {
 
 // Backends must accept synthetic weights like those of a folder.
 TEST(SyntheticWeights, AreFinite) {
-  const SyntheticWeights weights(300 * 200, DType::kBF16);
+  const SyntheticWeights weights(300, 300 * 200, DType::kBF16);
   const auto backend = cpu::make_backend();
   for (const std::optional<LowBitFormat>& format :
        std::vector<std::optional<LowBitFormat>>{{}, {{8}}, {{6}}, {{4, 16}}, {{4, 32}}}) {

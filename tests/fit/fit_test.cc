@@ -7,6 +7,7 @@
 
 #include "compress/compress_test.h"
 #include "cpu/backend.h"
+#include "fit/unfinished_output.h"
 #include "io/model_config.h"
 #include "io/text_file.h"
 #include "ops/forwarding_backend.h"
@@ -242,6 +243,24 @@ TEST_F(Fit, NeverDeletesTheWorkOfAnotherBudgetOrCommandUnlessForced) {
   EXPECT_FALSE(fs::exists(work));
   EXPECT_FALSE(fs::exists(path("sensitivities") / "output.json"));
   EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("first"));
+}
+
+// The bits of the embedding table change which model the search chooses.
+TEST_F(Fit, DoesNotClaimTheWorkOfOtherEmbeddingBits) {
+  FitRequest first = request("out", at_most(0.2 * dense_bytes()));
+  first.force = false;
+  fs::create_directories(first.sensitivities);
+  ASSERT_TRUE(claim_output(first).ok());
+  const fs::path work = path("out.partial") / "work";
+  fs::create_directories(work);
+  ASSERT_TRUE(io::write_text_file(path("out.partial") / "neuronmm.json",
+                                  R"({"neuronmm": "unfinished output"})")
+                  .ok());
+  ASSERT_TRUE(io::write_text_file(work / "layer-0", "done").ok());
+  EXPECT_TRUE(claim_output(first).ok());
+  FitRequest other = first;
+  other.embedding_bits = 8;
+  EXPECT_FALSE(claim_output(other).ok());
 }
 
 // Older programs measured a tied table as a head only, and saved that under another name.
