@@ -54,9 +54,18 @@ void add_measured(const MeasuredRows& rows, Figure& figure) {
   figure.json = json.dump(2) + "\n";
 }
 
+// Returns whether the figure has charts. The others are tables alone.
+bool has_charts(const PaperFlags& flags) {
+  if (flags.figure == "tuning") return flags.choice.models.empty();
+  return flags.figure != "forms" && flags.choice.cores.empty();
+}
+
 // Opens and reads files before the simulation, so that a path that cannot be written and a report
 // that is malformed are reported at once.
 Result<int> run_paper(const PaperFlags& flags) {
+  if (!flags.svg.empty() && !has_charts(flags)) {
+    return fail("--svg: this figure is a table alone, of which there is no chart");
+  }
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   std::optional<MeasuredRows> measured;
@@ -105,7 +114,7 @@ void add_figure_flags(CLI::App* command, PaperFlags& flags) {
   command
       ->add_option("--device", flags.choice.devices,
                    "Simulate only trn1, trn2 or trn3 (forms, end-to-end)")
-      ->check(CLI::IsMember(flags.choice.devices))
+      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->group(kSpeed);

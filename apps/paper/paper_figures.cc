@@ -24,8 +24,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kHeading =
     "simulated (no Trainium was used) beside published; difference = simulated / published - 1\n\n";
-// The numbers of rows at which the paper measured.
-constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};  // The values of M.
+// The numbers of rows, M, at which the paper measured.
+constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};
 
 struct PaperKernel {
   validation::PublishedProgram (*program)(int64_t M);
@@ -114,7 +114,7 @@ void add_rows(const std::vector<Row>& rows, const PivotedRuns& pivoted, Quantity
     chart.series.back().values.push_back(ours);
     figure.text += fmt::format("  {:>10}", number(ours, 2));
     json.push_back({{"kernel", "xuv_pivoted"},
-                    {"shape", fmt::format("{},8192,4096,16384", m)},
+                    {"shape", shape_text(validation::neuronmm(m))},
                     {"quantity", quantity_name(quantity)},
                     {"simulated", ours}});
   }

@@ -31,8 +31,8 @@ struct Choice {
   std::vector<std::string> models;
   std::vector<int64_t> rows;
   std::vector<int64_t> cores;  // For end-to-end, which uses one core if the list is empty.
-  // For forms, and for end-to-end on several cores.
-  std::vector<std::string> devices = {"trn1", "trn2", "trn3"};
+  // For forms, and for end-to-end on several cores, which uses trn1 if the list is empty.
+  std::vector<std::string> devices;
   double kept_share = 0.8;  // For forms: the share of the MLPs' parameters that is kept.
 };
 // Compares tuned tilings with the paper's (paper_tuning.cc).

@@ -194,7 +194,7 @@ Json gains_json(const std::vector<BaselineGains>& gains, Quantity quantity) {
   };
   for (const BaselineGains& baseline : gains) {
     for (const auto& [M, row] : baseline.rows) {
-      add(baseline, fmt::format("{},8192,4096,16384", M), ratios(row));
+      add(baseline, shape_text(validation::neuronmm(M)), ratios(row));
     }
     add(baseline, "average", average(baseline));
     add(baseline, "ratio of sums", ratio_of_sums(baseline));

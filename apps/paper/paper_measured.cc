@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
 
@@ -68,7 +69,7 @@ Status add_rows(const TimedStep& step, const JsonFields& found, const JsonFields
     NMM_ASSIGN(const JsonFields statistics, object_at(found, time.key));
     NMM_ASSIGN(const double measured, milliseconds(statistics, "latency_ms_p50"));
     NMM_ASSIGN(const double expected, milliseconds(simulated, time.key));
-    rows.push_back({name, device, step.what, time.what, measured, expected});
+    rows.push_back({printable(name), printable(device), step.what, time.what, measured, expected});
   }
   return {};
 }

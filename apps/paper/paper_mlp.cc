@@ -160,12 +160,11 @@ Json row_json(const MlpRow& row) {
 
 constexpr const char* kNote =
     "\nthree: gate, up and down, a kernel each; two: mlp_up (gate, up, silu and the product in "
-    "one)\n"
-    "and down; each at its tuned tiling. What silu and the product cost between three kernels is\n"
+    "one)\nand down; each at its tuned tiling. What silu and the product cost between three "
+    "kernels is\n"
     "not counted. fused: one kernel, low-rank at the tilings of the two, dense at its tuned one.\n"
     "gain: the faster of three and two over fused. H: where silu(gate)*up goes when fused. K is "
-    "the\n"
-    "hidden size, N the intermediate size, ranks are those of ratio 0.2.\n";
+    "the\nhidden size, N the intermediate size, ranks are those of ratio 0.2.\n";
 
 // Every low-rank row is followed by the dense row of the same group.
 BarChart chart_of(const std::vector<MlpRow>& rows) {

@@ -103,6 +103,8 @@ Result<Figure> forms_figure(const Choice& choice) {
   if (!choice.rows.empty()) return fail("--rows: forms has prompts of {} tokens", kPrompt);
   const std::vector<std::string> wanted =
       choice.models.empty() ? std::vector<std::string>{kUsualModel} : choice.models;
+  const std::vector<std::string> devices =
+      choice.devices.empty() ? std::vector<std::string>{"trn1", "trn2", "trn3"} : choice.devices;
   Table table;
   table.text = "simulated (no Trainium was used; nothing is published of this)\n";
   for (const std::string& model : wanted) {
@@ -113,7 +115,7 @@ Result<Figure> forms_figure(const Choice& choice) {
         "\n{}, bf16, one core; ms: prefill of {} tokens in each sequence, decode of one; at most "
         "{} of the MLPs' parameters\n",
         model, kPrompt, choice.kept_share);
-    for (const std::string& device : choice.devices) {
+    for (const std::string& device : devices) {
       NMM_TRY(add_device(config, model, forms, device, table));
     }
   }

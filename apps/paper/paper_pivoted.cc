@@ -2,6 +2,7 @@
 
 #include "trainium/kernels/registry.h"
 #include "trainium/simulator/timing.h"
+#include "trainium/validation/published_programs.h"
 
 namespace neuronmm::apps {
 
@@ -12,7 +13,7 @@ Result<PivotedRun> simulate_pivoted(int64_t M) {
   NMM_ASSIGN(const kernels::Tiling tiling,
              kernels::tiling_of(
                  *kernel, {{"BM", 8}, {"BK", 8}, {"Bu", 8}, {"Br", 16}, {"BN", 1}, {"copies", 3}}));
-  const kernels::KernelShape shape{.M = M, .K = 8192, .r = 4096, .N = 16384};
+  const kernels::KernelShape shape = validation::neuronmm(M).shape;
   NMM_ASSIGN(const tile::Program program,
              kernels::make_program(*kernel, shape, tiling, {.accumulate = DType::kBF16}));
   NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(program, device));

@@ -41,15 +41,11 @@ constexpr double kHeadBytes = 64;
 
 constexpr const char* kExplanation =
     "\nrequest: batch 1, {} tokens in + {} out, bf16, ms; x: over the same model on one core; "
-    "sums: "
-    "share of\nthe request that the all-reduces take, two per layer. Layout 1 adds up the MLP's "
-    "output, as the\nreference does, and keeps down fused; layout 2 adds up the strip of down, and "
-    "has "
-    "down's two\nproducts as operations of their own. MLP: weights per core over those of the "
-    "dense "
-    "MLP's share.\nCores that share a stack of HBM have a part of it each. Collectives are "
-    "computed, "
-    "never measured:\n{}.\n";
+    "sums: share of\nthe request that the all-reduces take, two per layer. Layout 1 adds up the "
+    "MLP's output, as the\nreference does, and keeps down fused; layout 2 adds up the strip of "
+    "down, and has down's two\nproducts as operations of their own. MLP: weights per core over "
+    "those of the dense MLP's share.\nCores that share a stack of HBM have a part of it each. "
+    "Collectives are computed, never measured:\n{}.\n";
 
 // Returns the part of a model that one core of `cores` has. Fails if a size does not divide evenly.
 Result<io::ModelConfig> share_of(io::ModelConfig config, std::string_view name, int64_t cores) {
@@ -255,9 +251,8 @@ Result<Figure> tensor_parallel_figure(const Choice& choice) {
   figure.text = "simulated (no Trainium was used): tensor parallelism over several NeuronCores\n";
   Json json = Json::array();
   // The default device is that of the published requests.
-  const std::vector<std::string> devices = choice.devices.size() == Choice().devices.size()
-                                               ? std::vector<std::string>{"trn1"}
-                                               : choice.devices;
+  const std::vector<std::string> devices =
+      choice.devices.empty() ? std::vector<std::string>{"trn1"} : choice.devices;
   for (const std::string& name : devices) {
     NMM_ASSIGN(const DeviceSpec device, simulator::find_device(name));
     std::vector<ParallelRow> rows;

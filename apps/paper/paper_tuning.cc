@@ -13,6 +13,7 @@
 #include "paper/paper_models.h"
 #include "report_writer.h"
 #include "trainium/simulator/timing.h"
+#include "trainium/validation/published_programs.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -59,7 +60,7 @@ Result<std::vector<TuningCase>> cases_of(const Choice& choice, DType sums) {
   std::vector<TuningCase> cases;
   if (choice.models.empty()) {
     for (const int64_t m : rows_or({1024, 2048, 4096, 8192, 16384, 32768})) {
-      cases.push_back({"headline", {.M = m, .K = 8192, .r = 4096, .N = 16384}, sums});
+      cases.push_back({"headline", validation::neuronmm(m).shape, sums});
     }
   }
   for (const std::string& model : models_or_all(choice.models)) {
@@ -121,8 +122,7 @@ std::string line(const TunedRow& row) {
   const KernelShape& s = row.test_case.shape;
   return fmt::format(
       "{:<18}{:>6}{:>7}{:>7} {:>10.4f}{:>10.4f}{:>8.3f}{:>10.2f}{:>10.2f}{:>7.2f}{:>7.1f} "
-      "%{:>5.1f} %"
-      "{:>10.2f}x   {}\n",
+      "%{:>5.1f} %{:>10.2f}x   {}\n",
       row.test_case.name, s.M, s.r, row.paper_spills ? "spills" : "", row.paper_ms, row.tuned_ms(),
       row.time_ratio(), static_cast<double>(row.paper_bytes) / kMiB,
       static_cast<double>(row.tuned.hbm_bytes) / kMiB, row.bytes_ratio(), 100 * row.tensor_share(),
@@ -177,8 +177,8 @@ BarChart headline_chart(const std::vector<TunedRow>& rows) {
 
 constexpr const char* kTuningNote =
     "\nratio: tuned over the paper's tiling, BM=8,BK=4,Br=8,BN=2. Tensor, DMA: share of the tuned "
-    "latency\n"
-    "that this resource needs at least; compulsory: HBM bytes over those of each operand once.\n"
+    "latency\nthat this resource needs at least; compulsory: HBM bytes over those of each operand "
+    "once.\n"
     "headline: K 8192, N 16384; models: their gate and up (K hidden, N intermediate) and down\n"
     "weights at ratio 0.2. spills: the paper's tiling does not fit SBUF with fp32 sums at r 4096\n"
     "(the published kernels keep bf16 sums), and the compiler's remedies are simulated, too.\n";

@@ -297,6 +297,12 @@ TEST_F(TrainiumCommand, PaperFiguresOfModelsShowTheSpeedUps) {
     EXPECT_LE(times["layout_2"]["all_reduce_ms"], times["layout_1"]["all_reduce_ms"]);
     EXPECT_GT(times["layout_2"]["all_reduce_ms"], 0.0);
   }
+  // Three devices are not the default. The one whose tilings are known stands for all three.
+  expect(neuronmm("paper end-to-end --cores 2 --model Qwen3-1.7B --device trn1 --device trn1 "
+                  "--device trn1 --json " +
+                  path("p.json")),
+         0, {"layout 2"});
+  EXPECT_EQ(json("p.json")["rows"].size(), 6u);
   expect(neuronmm("paper end-to-end --cores 3 --model Qwen3-1.7B"), 1,
          {"--cores 3", "Qwen3-1.7B", "16 attention heads"});
   expect(neuronmm("paper end-to-end --cores 1"), 2, {"--cores"});
@@ -306,6 +312,10 @@ TEST_F(TrainiumCommand, PaperFiguresOfModelsShowTheSpeedUps) {
   expect(neuronmm("paper forms --rows 4"), 1, {"--rows", "512 tokens"});
   expect(neuronmm("paper forms --keep 0.01"), 1, {"--keep 0.01", "uv", "2048 x 8192"});
   expect(neuronmm("paper forms --device trn9"), 2, {"--device", "trn1"});
+  expect(neuronmm("paper forms --svg " + path("none.svg")), 1, {"--svg", "no chart"});
+  expect(neuronmm("paper end-to-end --cores 2 --svg " + path("none.svg")), 1, {"--svg"});
+  expect(neuronmm("paper tuning --model Qwen3-1.7B --svg " + path("none.svg")), 1, {"--svg"});
+  EXPECT_FALSE(fs::exists(path("none.svg")));
   expect(neuronmm("paper kernels --model Qwen3-8B"), 1, {"--model", "kernels"});
   expect(neuronmm("paper tuning --model GPT-5"), 2, {"--model", "Llama-3.2-1B"});
 }
