@@ -1,7 +1,7 @@
 #pragma once
 // Runs another program that does a part of a command's work, reads what it prints, and waits for
-// its end. The kernel commands start Python so.
-// A program that is missing, cannot be run or fails is reported to the caller, never thrown.
+// its end. The kernel commands start Python so. A program that is missing, cannot be run or fails
+// is reported to the caller, never thrown.
 
 #include <string>
 #include <utility>

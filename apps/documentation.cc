@@ -117,8 +117,7 @@ std::string man_page(const CLI::App& program, const std::string& version) {
   const std::string& name = program.get_name();
   std::string page = fmt::format(
       ".TH {} 1 \"\" \"{} {}\"\n.SH NAME\n{} \\- low\\-rank compression and fast inference of "
-      "large "
-      "language models\n.SH SYNOPSIS\n.B {}\n.I COMMAND\n[ARGUMENT...]\n.SH DESCRIPTION\n{}\n"
+      "large language models\n.SH SYNOPSIS\n.B {}\n.I COMMAND\n[ARGUMENT...]\n.SH DESCRIPTION\n{}\n"
       ".SH OPTIONS\n{}.SH COMMANDS\n",
       name, name, version, name, name, escape_troff(program.get_description() + "."),
       man_options(program));

@@ -1,6 +1,6 @@
 #pragma once
-// What made a report: the program and its version, the command line, the date, the machine and the
-// models that were read. Every JSON report and every HTML page holds it. ReportWriter and
+// States what made a report: the program and its version, the command line, the date, the machine
+// and the models that were read. Every JSON report and every HTML page holds it. ReportWriter and
 // finished_page() (plot/page.h) add it, so that commands need not think of it.
 
 #include <filesystem>

@@ -21,8 +21,8 @@ using trace::LineReport;
 using trace::RepeatedBytes;
 using trace::TraceTiming;
 
-constexpr double kWorthTrying = 0.02;
-constexpr size_t kMostNamed = 2;
+constexpr double kWorthTrying = 0.02;  // Assumed: the least share of the latency.
+constexpr size_t kMostNamed = 2;       // Assumed: more lines would not be read.
 constexpr int64_t kPartitions = 128;
 // Documented (NKI performance guide): below 512 bytes a row costs as much as 512. Rows of up to
 // four times that are tried, since a transfer has costs of its own.
@@ -97,8 +97,8 @@ class ChangeFinder {
   }
 
   void add_longer_rows() {
-    const LineReport* slowest =
-        nullptr;  // The line with short rows that the kernel waits for most.
+    // The line with short rows that the kernel waits for most.
+    const LineReport* slowest = nullptr;
     double share = 0;
     for (const LineReport& line : timing_.lines) {
       if (line.pieces == 0 || line.bytes / line.pieces >= kLongRow) continue;

@@ -12,8 +12,8 @@
 namespace neuronmm::apps {
 
 struct CandidateChange {
-  std::string text;     // What to change and where.
-  std::string what_if;  // The same as a change of what_if.h.
+  std::string text;     // Says how and where to change the kernel.
+  std::string what_if;  // The change as a text of what_if.h.
   double share = 0;     // The part of the latency that it concerns.
 };
 

@@ -76,8 +76,7 @@ Result<int> run_emit(const EmitFlags& flags) {
   if (instructions > kManyInstructions) {
     print_message(
         "warning: {} instructions; compilers have taken hours and 40 GB for 300,000, and refuse "
-        "more "
-        "than 5,000,000\n",
+        "more than 5,000,000\n",
         instructions);
   }
   NMM_ASSIGN(const std::string source,

@@ -17,7 +17,7 @@ struct ValueReport {
   double worst_share = 0;
   // The root mean square of the errors, and of the exact values.
   double rms_error = 0, rms = 0;
-  double expected_rms_error = 0;  // What rms_error would be if roundings were independent.
+  double expected_rms_error = 0;  // The rms_error of independent roundings.
 };
 
 // Fails if the kernel has more than 2^38 FLOPs, which would take minutes, or operands of more than

@@ -19,8 +19,8 @@ struct Baseline {
   std::string path;
   std::string kernel, device;  // For example "kernel.py:add" and "trn2".
   double latency_ms = 0;
-  std::vector<std::string>
-      inputs;  // As inputs_of() writes them. Empty in reports of older versions.
+  // The inputs in the form of inputs_of(). Empty in reports of older versions.
+  std::vector<std::string> inputs;
 };
 
 // Check the two options before the kernel runs. A baseline that --json would replace, even by a

@@ -33,7 +33,7 @@ struct MeasuredProfile {
   std::string schema;     // For example "7.4.0"; empty if the file has no table Metadata.
   double latency_ns = 0;  // From the first begin to the last end of any instruction or transfer.
   std::vector<MeasuredOpcode> opcodes;  // Sorted by time, longest first.
-  std::vector<std::string> notes;       // What the reader left out or assumed.
+  std::vector<std::string> notes;       // Say what the reader left out or assumed.
 };
 
 // Reads a profile. Only the first core of a pair counts, because a trace is that of the first core.

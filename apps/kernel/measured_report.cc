@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "kernel/quantities.h"
+
 namespace neuronmm::apps {
 namespace {
 
-constexpr double kNsPerUs = 1e3, kNsPerMillisecond = 1e6;
+constexpr double kNsPerUs = 1e3;
 constexpr const char* kSynchronization = "synchronization";
 constexpr const char* kTransfers = "transfers";
 constexpr const char* kWeights = "loads of weights";
@@ -116,14 +118,14 @@ nlohmann::ordered_json measured_json(const MeasuredProfile& measured, const std:
   for (const ClassComparison& c : classes) {
     rows.push_back({{"engine", c.engine},
                     {"class", c.name},
-                    {"measured_ms", c.measured_ns / kNsPerMillisecond},
+                    {"measured_ms", c.measured_ns / kNsPerMs},
                     {"measured_instructions", c.measured_instructions},
-                    {"predicted_ms", c.predicted_ns / kNsPerMillisecond},
+                    {"predicted_ms", c.predicted_ns / kNsPerMs},
                     {"predicted_instructions", c.predicted_instructions}});
   }
   return {{"file", file},
           {"schema", measured.schema},
-          {"latency_ms", measured.latency_ns / kNsPerMillisecond},
+          {"latency_ms", measured.latency_ns / kNsPerMs},
           {"classes", rows},
           {"notes", measured.notes}};
 }

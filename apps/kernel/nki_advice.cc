@@ -23,9 +23,9 @@ using trace::ChainPart;
 using trace::Header;
 using trace::TraceTiming;
 
-constexpr double kWorthDoing = 0.02;   // The least gain that is shown.
-constexpr double kWorthSaying = 0.05;  // The least share of the time that is named.
-// The instructions that all simulations of the advice may have together: some 10 s.
+constexpr double kWorthDoing = 0.02;   // Assumed: the least gain that is shown.
+constexpr double kWorthSaying = 0.05;  // Assumed: the least share of the time that is named.
+// Assumed: the instructions that all simulations of the advice may have together, some 10 s.
 constexpr int64_t kMostSimulated = 20'000'000;
 
 std::string_view unit_name(Unit unit) {
@@ -119,7 +119,7 @@ Advice advise(const trace::TraceFile& file, const TraceTiming& timing, bool as_w
   const double most = timing.timing.summary.milliseconds() / (1 + kWorthDoing);
   std::erase_if(advice.suggestions, [most](const Suggestion& s) { return s.latency_ms > most; });
   std::ranges::stable_sort(advice.suggestions, {}, &Suggestion::latency_ms);
-  std::set<std::string> said;  // Of several sizes of one change, the fastest stays.
+  std::set<std::string> said;  // The fastest of several sizes of one change stays.
   std::erase_if(advice.suggestions,
                 [&said](const Suggestion& s) { return !said.insert(s.text).second; });
   return advice;

@@ -15,13 +15,13 @@
 namespace neuronmm::apps {
 
 struct Suggestion {
-  std::string text;     // What to change and where, for example at "kernel.py:16".
+  std::string text;     // Says how and where to change it, as at "kernel.py:16".
   std::string what_if;  // The change that was simulated. Empty if the latency is an estimate.
   double latency_ms = 0;
 };
 
 struct Advice {
-  std::string waits;                    // What the kernel stands still for. May be empty.
+  std::string waits;                    // The causes of its waits. May be empty.
   std::vector<Suggestion> suggestions;  // The fastest first.
   size_t tried = 0;                     // Changes that were simulated.
   size_t untried = 0;  // Changes that were not, because the kernel has too many instructions.

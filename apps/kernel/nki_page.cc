@@ -89,10 +89,9 @@ std::string timeline_section(const KernelRun& run, const simulator::Timeline& ti
                                        kCounterColours[i % std::size(kCounterColours)], stretches));
   }
   return "<h2>Timeline</h2>\n<p>The engines, the DMA queues that are used, and below them the "
-         "memory "
-         "and the transfers in use. A tensor counts from the begin of its first access to the end "
-         "of its last one, and a dashed line is the capacity. <code>--trace</code> writes every "
-         "instruction for ui.perfetto.dev.</p>\n<div class=\"wide\">\n" +
+         "memory and the transfers in use. A tensor counts from the begin of its first access to "
+         "the end of its last one, and a dashed line is the capacity. <code>--trace</code> writes "
+         "every instruction for ui.perfetto.dev.</p>\n<div class=\"wide\">\n" +
          lanes_figure(chart) + "</div>\n";
 }
 

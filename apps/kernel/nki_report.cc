@@ -19,7 +19,7 @@ using simulator::Summary;
 using trace::LineReport;
 using NkiJson = nlohmann::ordered_json;
 
-constexpr double kWorthNaming = 0.05;
+constexpr double kWorthNaming = 0.05;  // Assumed: the least share of a line's waits.
 
 const Summary& summary_of(const KernelRun& run) { return run.timing.timing.summary; }
 

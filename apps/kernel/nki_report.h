@@ -20,7 +20,7 @@ namespace neuronmm::apps {
 
 // A kernel that was simulated.
 struct KernelRun {
-  std::string name;  // As the user gave it: "FILE.py:KERNEL" or the path of a stored trace.
+  std::string name;  // Given by the user: "FILE.py:KERNEL" or a stored trace's path.
   trace::Header header;
   trace::TraceTiming timing;
   // A kernel that its compiler may reorder is simulated in both orders, and the faster one counts.

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostValues = 64;  // Chosen: each value starts Python anew.
+constexpr size_t kMostValues = 64;  // Assumed: each value starts Python anew.
 constexpr size_t kNobody = std::numeric_limits<size_t>::max();
 
 struct SweepRow {

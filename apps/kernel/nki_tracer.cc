@@ -129,7 +129,7 @@ std::string message_of(std::string text) {
   return text;
 }
 
-constexpr int kWrongKernel = 122;  // As in python/nki/start.py.
+constexpr int kWrongKernel = 122;  // Equal to that of python/nki/start.py.
 
 int exit_code_of(int status) {
   return WEXITSTATUS(status) == kWrongKernel ? 1 : WEXITSTATUS(status);

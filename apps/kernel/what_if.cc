@@ -81,8 +81,7 @@ Status change_parameter(const std::string& text, const std::string& name, const 
   }
   return fail(
       "--what-if {}: expected buffers, buffers.NAME, dma_row, reloads, round_trips, transfers or "
-      "one "
-      "of {}",
+      "one of {}",
       text, fmt::join(names, ", "));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/printable.h"
 #include "commands.h"
 #include "flags.h"
 #include "help.h"
@@ -156,7 +157,7 @@ class ChatLoop {
   void report(const Status& status) {
     if (status.ok()) return;
     failed_ = true;
-    print_message("neuronmm chat: {}\n", status.error().message);
+    print_message("neuronmm chat: {}\n", printable(status.error().message));
   }
 
   ChatSession& session_;

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kNewTokens = 32;
+constexpr int64_t kNewTokens = 32;  // Assumed: enough to show an error of the cache.
 
 struct CheckFlags {
   std::string model_dir, reference, save_reference, json;

@@ -27,7 +27,6 @@ struct ComparedModel {
   double speedup = 1.0;  // latency of the dense model over the latency of this one
 
   // Returns the mean accuracy over the multiple-choice tasks, of which there must be one.
-
   double mean_accuracy() const { return eval::mean_accuracy(evaluation.results)->value; }
 };
 

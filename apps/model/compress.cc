@@ -60,8 +60,7 @@ Status dry_run_shapes(const compress::CompressRequest& request, const io::ModelC
   const auto most = static_cast<int64_t>((1.0 - request.rule.ratio) * static_cast<double>(dense));
   writer.print(
       "sizes follow from the losses that the calibration text tells; the MLPs keep at most {} of "
-      "{} "
-      "parameters\n",
+      "{} parameters\n",
       most, dense);
   Json json = request_json(request);
   json["mlp_parameters_before"] = dense;

@@ -58,7 +58,6 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
           "Minimise the loss by two-sided, whitened or svd (default two-sided, uv whitened)")
       ->check(CLI::IsMember({"whitened", "two-sided", "svd"}))
       ->type_name("METHOD")
-
       ->group(kAdvanced);
   command
       ->add_option(
@@ -66,7 +65,6 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
           "Choose layer sizes by uniform, predicted or measured (default measured, uv uniform)")
       ->check(CLI::IsMember({"uniform", "predicted", "measured"}))
       ->type_name("HOW")
-
       ->group(kAdvanced);
   command->add_option("--block", flags.given.block, "Make sizes multiples of N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))

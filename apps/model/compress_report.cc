@@ -266,6 +266,7 @@ void print_loss(const ReportWriter& writer, bool asked,
     return;
   }
   writer.print("against the dense model: {}\n", compress::loss_text(loss));
+  // Assumed: beyond either bound a model is of little use.
   constexpr double kMostDivergence = 0.5, kMostPerplexity = 1.5;
   const bool near = loss->divergence <= kMostDivergence;
   if (near && loss->perplexity <= kMostPerplexity * loss->dense_perplexity) return;

@@ -170,8 +170,7 @@ std::string measured_text(const FitResult& result) {
       "measured on {} tokens that nothing was decided on: KL {} nats per token (predicted {:.4f}), "
       "perplexity {:.3f} (the original {:.3f})\n"
       "{:.1f} MB (predicted {:.1f}); decode {:.2f} times as fast (predicted {:.2f}), prefill "
-      "{:.2f} "
-      "(predicted {:.2f})\n",
+      "{:.2f} (predicted {:.2f})\n",
       measured.tokens, divergence_text(measured.divergence), predicted[fit::kLoss],
       measured.perplexity, measured.dense_perplexity,
       megabytes(static_cast<double>(measured.bytes)), megabytes(predicted[fit::kBytes]),
@@ -186,8 +185,7 @@ std::string chosen_text(const fit::FitRequest& request, const FitResult& result)
   return fmt::format(
       "matrices: {}\nMLPs: {} of {} narrowed\n"
       "predicted: KL {:.4f}, {:.1f} MB (the original {:.1f}), decode {:.2f} times as fast, prefill "
-      "{:.2f}; "
-      "no choice is better by more than {:.2f} %\n",
+      "{:.2f}; no choice is better by more than {:.2f} %\n",
       formats_text(choice), narrowed_layers(choice), choice.shapes.size(),
       choice.predicted[fit::kLoss], megabytes(choice.predicted[fit::kBytes]),
       megabytes(result.dense[fit::kBytes]),
@@ -245,8 +243,7 @@ std::string fit_page(const fit::FitRequest& request, const FitResult& result) {
   if (result.measured) html += paragraphs(measured_text(result));
   html +=
       "<h2>What there is to choose from</h2>\n<p>All but the measured model are predictions. "
-      "Found: "
-      "the best of everything at that cost.</p>\n<div class=\"plots\">\n" +
+      "Found: the best of everything at that cost.</p>\n<div class=\"plots\">\n" +
       scatter_figure(front_chart(result, result.front, fit::kBytes, 1e-6, "size, MB")) +
       scatter_figure(
           front_chart(result, result.fast_front, fit::kPrefill, 1e3, "prefill of a prompt, ms")) +

@@ -17,9 +17,9 @@ void print_fit(const ReportWriter& writer, const fit::FitRequest& request,
                const fit::FitResult& result);
 // Returns the same facts as JSON, with the sizes and formats of every layer.
 nlohmann::ordered_json fit_json(const fit::FitRequest& request, const fit::FitResult& result);
-// Returns a page (plot/page.h). Two charts show the least predicted loss at each
-// size and at each prefill time, compared with models that have one form or one number of bits
-// throughout. A table shows the sizes and formats of every layer.
+// Returns a page (plot/page.h). Two charts show the least predicted loss at each size and at each
+// prefill time, compared with models that have one form or one number of bits throughout. A table
+// shows the sizes and formats of every layer.
 std::string fit_page(const fit::FitRequest& request, const fit::FitResult& result);
 
 }  // namespace neuronmm::apps

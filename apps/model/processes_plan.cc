@@ -147,8 +147,7 @@ void print_sums(const ReportWriter& writer, const std::vector<LayerPlan>& layers
   }
   writer.print(
       "  beside that process 0 gets 12 bytes of each other process per greedy token, and {:.0f} of "
-      "all "
-      "of them per row whose logits it needs whole\n",
+      "all of them per row whose logits it needs whole\n",
       ring * static_cast<double>(config.vocab_size));
 }
 

@@ -34,7 +34,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
-// Interval at which loops look for a signal or for the end of the answers.
+// The interval at which loops look for a signal or for the end of the answers. Assumed: nobody
+// notices so short a wait, and 50 looks a second cost nothing.
 constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
 // Raises the soft limit of file descriptors to the hard limit. Every connection needs a descriptor,

@@ -10,8 +10,8 @@
 namespace neuronmm::apps {
 
 // Returns the page up to and including the heading, which is the title. `title` is escaped. The
-// caller adds the content. The style has two classes: `plots`
-// is a grid of figures, and `wide` is content that scrolls within itself on a narrow page.
+// caller adds the content. The style has two classes: `plots` is a grid of figures, and `wide` is
+// content that scrolls within itself on a narrow page.
 std::string page_head(const std::string& title);
 
 // Returns the page with its end: what made it (provenance.h), and the end tags of body and html.
