@@ -105,7 +105,7 @@ struct DeviceOptions {
   bool numa = false;
   std::string activations = "auto";
   std::string kv = "auto";
-  // The memory that the command may take, in bytes, or 0 if no option limits it.
+  // The memory that the command may take, in bytes, or 0 if only the machine limits it.
   int64_t memory_bytes = 0;
   // Returns whether the device is a simulated NeuronCore.
   bool simulated() const { return device.starts_with("trn"); }

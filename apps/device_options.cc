@@ -22,9 +22,11 @@ namespace {
 // for keys and values, activations and buffers.
 constexpr double kShareOfWeights = 0.8;
 
-// Returns the memory that weights may take, from the smallest of the limits that are known.
+// Returns the memory that weights may take, from the smallest of the limits that are known. The
+// processes of this run on one machine share its memory and the container's.
 cpu::WeightMemory weight_memory(const DeviceOptions& options) {
-  int64_t bytes = machine_memory_bytes();
+  const int processes = world_communicator().processes_of_host();
+  int64_t bytes = machine_memory_bytes() / processes;
   std::string limit = "this machine has";
   const auto take = [&](int64_t other, const std::string& of_other) {
     if (other >= bytes) return;
@@ -32,12 +34,14 @@ cpu::WeightMemory weight_memory(const DeviceOptions& options) {
     limit = of_other;
   };
   if (const auto container = container_memory_limit()) {
-    take(container->bytes, fmt::format("{} allows", container->file));
+    take(container->bytes / processes, fmt::format("{} allows", container->file));
   }
-  if (options.memory_bytes > 0) take(options.memory_bytes, "--memory allows");
+  // A server that was given no limit has one of its own in a container.
+  if (options.memory_bytes > 0) take(options.memory_bytes, "this server may take");
   constexpr double kMega = 1e6;
   return {static_cast<int64_t>(kShareOfWeights * static_cast<double>(bytes)),
-          fmt::format("{} {:.1f} MB", limit, static_cast<double>(bytes) / kMega)};
+          fmt::format("{} {:.1f} MB{}", limit, static_cast<double>(bytes) / kMega,
+                      processes > 1 ? fmt::format(" for each of {} processes", processes) : "")};
 }
 
 }  // namespace

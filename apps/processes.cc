@@ -75,7 +75,9 @@ std::unique_ptr<ops::Backend> make_tensor_parallel_backend(std::unique_ptr<ops::
   return tensor_parallel::make_backend(all, std::move(own), {wire, machine});
 }
 
-// Encode the options as one line of text, which process 0 sends to the others, and decode it.
+// Encode the options as one line of text, which process 0 sends to the others, and decode it. The
+// others need no --kv, because each cache is ordered with its dtype, and no limit of the memory,
+// because several processes keep all experts. --numa goes with one process alone.
 std::string encode_options(const DeviceOptions& options) {
   return fmt::format("{} {} {}", options.device, options.threads, options.activations);
 }
