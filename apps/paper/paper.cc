@@ -136,12 +136,18 @@ void add_paper(Program& program) {
       "  fused-mlp   the fused MLP, beside its kernels one by one\n"
       "  end-to-end  whole models                 forms      whole models of every form\n"
       "  quality     accuracy, perplexity, gamma");
-  command->parse_complete_callback([flags] {
+  command->parse_complete_callback([flags, command] {
     if (!flags->measured.empty() && flags->figure != "validation") {
       throw CLI::ValidationError("--measured", "goes with validation");
     }
     if (!flags->choice.cores.empty() && flags->figure != "end-to-end") {
       throw CLI::ValidationError("--cores", "goes with end-to-end");
+    }
+    if (command->count("--keep") > 0 && flags->figure != "forms") {
+      throw CLI::ValidationError("--keep", "goes with forms");
+    }
+    if (!flags->choice.devices.empty() && flags->figure != "forms" && flags->choice.cores.empty()) {
+      throw CLI::ValidationError("--device", "goes with forms and with end-to-end --cores");
     }
   });
   program.set_run(command, [flags] { return run_paper(*flags); });

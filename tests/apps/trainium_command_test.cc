@@ -307,6 +307,8 @@ TEST_F(TrainiumCommand, PaperFiguresOfModelsShowTheSpeedUps) {
          {"--cores 3", "Qwen3-1.7B", "16 attention heads"});
   expect(neuronmm("paper end-to-end --cores 1"), 2, {"--cores"});
   expect(neuronmm("paper forms --cores 2"), 2, {"--cores", "end-to-end"});
+  expect(neuronmm("paper kernels --device trn2"), 2, {"--device", "forms"});
+  expect(neuronmm("paper quality --keep 0.5"), 2, {"--keep", "forms"});
   expect(neuronmm("paper end-to-end --model Qwen3-8B"), 1, {"Qwen3-8B", "published"});
   expect(neuronmm("paper end-to-end --rows 4"), 1, {"--rows", "32 tokens"});
   expect(neuronmm("paper forms --rows 4"), 1, {"--rows", "512 tokens"});
