@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/fnv1a.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/task_labels.h"
@@ -27,13 +28,6 @@ namespace fs = std::filesystem;
 
 // Elements made and written together: 8 or 16 MiB.
 constexpr int64_t kPieceElements = int64_t{1} << 22;
-
-// FNV-1a, which unlike std::hash gives the same number everywhere.
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 // Returns x with P(standard normal < x) = p, found by bisection.
 double normal_quantile(double p) {
@@ -135,7 +129,7 @@ class Synthesizer {
   // Writes one of the three tensors of a rounded weight, some rows at a time.
   Status write_rounded(io::SafetensorsWriter& writer, const io::TensorSpec& spec,
                        const RoundedTensor& rounded) {
-    const uint64_t key = split_mix(seed_ + hash_of(rounded.weight));
+    const uint64_t key = split_mix(seed_ + fnv1a(rounded.weight));
     const int64_t rows = spec.shape[0];
     const int64_t piece = std::max<int64_t>(1, kPieceElements / rounded.columns);
     for (int64_t first = 0; first < rows; first += piece) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fnv1a.h"
 #include "io/gguf.h"
 #include "io/text_file.h"
 #include "parallel/agreement.h"
@@ -88,8 +89,7 @@ std::vector<int64_t> Leader::freed() {
 std::string folder_identity(const std::string& folder) {
   const auto config = io::read_text_file(fs::path(folder) / "config.json", io::kMaxConfigBytes);
   if (!config.ok()) return "a folder without config.json";
-  uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : *config) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  const uint64_t hash = fnv1a(*config);
   int64_t files = 0, bytes = 0;
   std::error_code error;
   if (io::is_gguf(folder))

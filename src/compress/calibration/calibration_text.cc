@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/fnv1a.h"
 #include "compress/calibration/document_sequences.h"
 #include "io/checksum.h"
 #include "io/text_file.h"
@@ -20,14 +21,6 @@ namespace {
 constexpr int64_t kEnoughTokensPerDimension = 10;
 
 using Tokens = std::vector<text::TokenId>;
-
-// Returns the 64-bit FNV-1a hash. Saved files record it to say which text their Gram matrices come
-// from, so it need not be secure.
-uint64_t text_hash(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return hash;
-}
 
 // Returns the name of a text for records and model cards. It is the file's name without its folder,
 // because folder names are private and the model may be published.
@@ -202,7 +195,7 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
     // The origin names every text with its hash, so that a later run notices Gram matrices of
     // another text.
     result.origin.text += fmt::format("{}{} fnv1a:{:016x}", result.origin.text.empty() ? "" : ", ",
-                                      public_name(text), text_hash(text.text));
+                                      public_name(text), fnv1a(text.text));
   }
   const int64_t longest = std::min(kSequenceTokens, config.max_position_embeddings);
   const std::vector<int64_t> shares = even_shares(sizes, max_tokens);

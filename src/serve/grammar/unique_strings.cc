@@ -5,17 +5,18 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/fnv1a.h"
+
 namespace neuronmm::grammar {
 namespace {
 
 constexpr std::string_view kBrackets = "[]{}";
-constexpr uint64_t kFirstHash = 0xCBF29CE484222325u, kHashPrime = 0x100000001B3u;
 constexpr int kShortEscape = 2, kCodeUnit = 6, kTwoCodeUnits = 12;  // lengths in bytes
 
 }  // namespace
 
 void UniqueStrings::StringReader::add(char c, std::string& text) {
-  hash = (hash ^ static_cast<uint8_t>(c)) * kHashPrime;
+  hash = fnv1a(c, hash);
   text += c;
 }
 
@@ -23,7 +24,7 @@ bool UniqueStrings::StringReader::read(char c, std::string& text) {
   if (!is_open) {
     is_open = c == '"';
     if (!is_open) return false;
-    hash = kFirstHash;
+    hash = kFnvOffsetBasis;
     text.clear();
     return false;
   }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fnv1a.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/tile/printer.h"
 #include "trainium/tuner/cache.h"
@@ -24,19 +25,13 @@ constexpr kernels::KernelShape kMixture = {
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 
-// The FNV-1a hash with 64 bits.
 class Hash {
  public:
-  void add(std::string_view text) {
-    for (const char c : text) {
-      value_ ^= static_cast<unsigned char>(c);
-      value_ *= 0x100000001b3;
-    }
-  }
+  void add(std::string_view text) { value_ = fnv1a(text, value_); }
   std::string hex() const { return fmt::format("{:016x}", value_); }
 
  private:
-  uint64_t value_ = 0xcbf29ce484222325;
+  uint64_t value_ = kFnvOffsetBasis;
 };
 
 // Adds the program and its simulated time. If the kernel rejects the options, there is no program,
