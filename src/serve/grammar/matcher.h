@@ -7,9 +7,9 @@
 // a credit of work, which grows by a fixed amount with every token. If the credit is used up, masks
 // lack tokens for a while (see TokenVocabulary::allow).
 
-#include <algorithm>
 #include <memory>
-#include <string>
+#include <span>
+#include <string_view>
 
 #include "model/token_constraint.h"
 #include "serve/grammar/token_masks.h"
