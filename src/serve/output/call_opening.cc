@@ -7,7 +7,7 @@ namespace neuronmm::serve {
 namespace {
 
 constexpr std::string_view kFenceMark = "```";
-constexpr size_t kMostFenceBytes = 32;  // a longer line after ``` begins no block of JSON
+constexpr size_t kMostFenceBytes = 32;  // a longer line with ``` begins no block of JSON. Assumed
 // The words after ``` with which models begin blocks of calls. Other blocks are code.
 constexpr std::string_view kCallFences[] = {"", "json", "JSON", "tool_call", "tool_calls", "tool"};
 
