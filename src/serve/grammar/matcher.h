@@ -43,8 +43,7 @@ class Matcher : public model::TokenConstraint {
 
  private:
   std::shared_ptr<TokenMasks> masks_;
-  // Updated, even by const functions, after states are forgotten.
-  mutable TokenMasks::AnswerState answer_;
+  TokenMasks::AnswerState answer_;
   UniqueStrings strings_;  // the strings in the answer, if the grammar has unique strings
   int64_t credit_;         // in the unit of Automaton::work()
   bool ended_ = false;     // whether a stop token came, or no token can come

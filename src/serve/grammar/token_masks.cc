@@ -131,27 +131,28 @@ void TokenMasks::allow_tokens_of(size_t symbol, std::span<uint64_t> mask) const 
 }
 
 // A token may be read as its text and as a token.
-StateId TokenMasks::step_over(StateId state, text::TokenId token) {
+StateId TokenMasks::step_over(const AnswerState& answer, text::TokenId token) const {
+  Automaton& automaton = *answer.automaton;
   const std::string_view more = vocabulary_->text(token);
-  const StateId after_text = more.empty() ? Automaton::kDead : automaton_->step(state, more);
+  const StateId after_text = more.empty() ? Automaton::kDead : automaton.step(answer.state, more);
   const std::vector<text::TokenId>& named = grammar_.grammar.named_tokens();
   if (named.empty()) return after_text;
   const auto found = std::ranges::lower_bound(named, token);
   const bool is_named = found != named.end() && *found == token;
   if (!is_named && more.empty()) return after_text;
   const size_t symbol = is_named ? 1 + static_cast<size_t>(found - named.begin()) : 0;
-  return automaton_->unite(after_text, automaton_->step(state, symbol_text(symbol)));
+  return automaton.unite(after_text, automaton.step(answer.state, symbol_text(symbol)));
 }
 
-void TokenMasks::forbid_repeats(AnswerState& answer, const UniqueStrings& strings,
+void TokenMasks::forbid_repeats(const AnswerState& answer, const UniqueStrings& strings,
                                 std::span<uint64_t> mask) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
+  Automaton& automaton = *answer.automaton;
   for (const text::TokenId token : vocabulary_->tokens_with_quote()) {
     if (!is_allowed(mask, token)) continue;
     const std::string_view more = vocabulary_->text(token);
     const auto is_marked_unique = [&](size_t bytes) {
-      return automaton_->is_marked_unique(automaton_->step(answer.state, more.substr(0, bytes)));
+      return automaton.is_marked_unique(automaton.step(answer.state, more.substr(0, bytes)));
     };
     if (strings.would_repeat(more, is_marked_unique)) forbid_token(mask, token);
   }
@@ -159,28 +160,24 @@ void TokenMasks::forbid_repeats(AnswerState& answer, const UniqueStrings& string
 
 void TokenMasks::advance(AnswerState& answer, text::TokenId token) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  answer.state = step_over(answer.state, token);
+  answer.state = step_over(answer, token);
   NMM_CHECK(answer.state != Automaton::kDead);
 }
 
 bool TokenMasks::try_advance(AnswerState& answer, std::string_view more) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  answer.state = automaton_->step(answer.state, more);
+  answer.state = answer.automaton->step(answer.state, more);
   return answer.state != Automaton::kDead;
 }
 
-bool TokenMasks::is_complete(AnswerState& answer) {
+bool TokenMasks::is_complete(const AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  return automaton_->is_complete(answer.state);
+  return answer.automaton->is_complete(answer.state);
 }
 
-bool TokenMasks::is_final(AnswerState& answer) {
+bool TokenMasks::is_final(const AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  return automaton_->is_final(answer.state);
+  return answer.automaton->is_final(answer.state);
 }
 
 }  // namespace neuronmm::grammar
