@@ -47,8 +47,8 @@ struct LogitDeviation {
 struct Divergence {
   int64_t sequence = 0, position = 0;
   text::TokenId reference_token = 0, model_token = 0;
-  double logit_gap =
-      0.0;  // the model's logit of its own token minus that of the reference's token, >= 0
+  // The model's logit of its own token minus that of the reference's token, >= 0.
+  double logit_gap = 0.0;
 };
 
 // The result of a check.

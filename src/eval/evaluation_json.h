@@ -13,7 +13,8 @@ struct ReferenceResults {
   std::string name;
   std::vector<TaskResult> choices;
 
-  const TaskResult* find(const Task& task) const;  // Returns nullptr if the task is a text.
+  // Returns the result of a task, or nullptr if the task is a text.
+  const TaskResult* find(const Task& task) const;
 };
 
 // Returns one JSON object. For every task it has the values acc, acc_stderr, acc_norm and

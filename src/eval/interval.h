@@ -19,7 +19,7 @@ struct Estimate {
   double standard_error = 0.0;  // NaN for a single sample
   int64_t samples = 0;
 
-  // Half the width of the 95 % interval, which is value +- half_interval().
+  // Returns half the width of the 95 % interval, which is value +- half_interval().
   double half_interval() const { return interval_factor(samples) * standard_error; }
   double low() const { return value - half_interval(); }
   double high() const { return value + half_interval(); }

@@ -47,9 +47,8 @@ struct LatencyMeasurement {
 Status check_latency(std::span<const model::Transformer* const> models,
                      const LatencySettings& settings);
 
-// Measures all models. Errors: settings that do not fit a model's max_position_embeddings, or an
-// interrupt before the first timed run of every model is finished.
-// Model i decodes with drafts[i] if it is there and not null.
+// Measures all models. Model i decodes with drafts[i] if it is there and not null. Errors: what
+// check_latency() finds, or an interrupt before the first timed run of every model is finished.
 Result<LatencyMeasurement> measure_latency(std::span<const model::Transformer* const> models,
                                            const LatencySettings& settings, Progress& progress,
                                            std::span<model::Speculation* const> drafts = {});

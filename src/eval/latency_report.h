@@ -56,6 +56,8 @@ struct LatencyContext {
   std::string device, model, against;
   std::string draft = {};  // what proposed tokens for the second model
 };
+// Returns the keys of the reference system, those of serving systems, and "settings". Latencies are
+// in milliseconds.
 std::string to_json(const LatencyReport& report, const LatencyContext& context);
 // Returns {"model", "against", "speedup", "settings"}; "speedup" is how many times as fast
 // `against` is as `model`. With a draft, "against" is the same model, and has "draft".

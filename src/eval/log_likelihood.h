@@ -17,7 +17,7 @@ struct LogLikelihoods {
   std::vector<std::vector<double>> items;  // [item][choice]: the sum over the choice's tokens
   int64_t tokens = 0;  // tokens that the requests read, counted for each request separately
   int64_t computed_tokens = 0;  // tokens that the model computed
-  double seconds = 0.0;
+  double seconds = 0.0;         // on the backend's clock
 };
 
 // Scores all items. Errors: ids outside the vocabulary, a likelihood that is NaN or infinite (with

@@ -19,6 +19,7 @@ struct Accuracy {
   double value = 0.0;
   double standard_error = 0.0;  // NaN for a single item
 };
+// Returns the share of true values. There must be at least one value.
 Accuracy accuracy(const std::vector<bool>& correct);
 
 // Returns the answer: the first of the largest values.

@@ -13,8 +13,9 @@ namespace {
 
 using text::TokenId;
 
-constexpr int64_t kPublishedContext = 2048;
-// Tokens per forward call. Their logits take 0.3 GB with Qwen's vocabulary of 152 thousand.
+constexpr int64_t kPublishedContext = 2048;  // documented: GPTQ and SVD-LLM use it
+// Tokens per forward call. Assumed: as fp32 their logits take 0.3 GB with Qwen's vocabulary of 152
+// thousand.
 constexpr int64_t kPieceTokens = 512;
 
 // Returns the sum of one chunk's losses in nats. The caller, who knows the chunk's number,

@@ -24,7 +24,7 @@ struct PerplexityReport {
   // The standard error of the perplexity, from the spread of the chunks' mean losses: how much the
   // value would differ for another text of the same kind. NaN with one chunk.
   double standard_error = 0.0;
-  // Half the width of the 95 % interval, by Student's t.
+  // Returns half the width of the 95 % interval, by Student's t.
   double half_interval() const { return interval_factor(chunks) * standard_error; }
   int64_t context = 0;
   int64_t tokens = 0;  // tokens of the whole text, including the dropped rest
@@ -52,9 +52,9 @@ PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t 
                                   int64_t tokens);
 
 // Measures the perplexity of a text. Errors: what check_chunks() finds, a loss that is NaN or
-// infinite (with its chunk), an interrupt (with the perplexity so far). Keys and values are kept in
-// `cache`, which is fp32 whatever the model's dtype, so that perplexities do not depend on their
-// rounding unless that is what is measured.
+// infinite (with its chunk), an interrupt (with the perplexity so far). Keys and values are kept as
+// `cache`. The default is fp32 whatever the model's dtype, so that perplexities do not depend on
+// the rounding of keys and values unless that is what is measured.
 Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const text::TokenId> tokens, int64_t context,
                                     Progress& progress, DType cache = DType::kF32);

@@ -18,6 +18,8 @@ void add_estimate(nlohmann::ordered_json& json, const std::string& name, const E
 // the other model is worse), "perplexity_ratio" with its interval, and "reference_perplexity".
 nlohmann::ordered_json divergence_json(const DivergenceSummary& summary);
 
+// Returns the fields of the report under their names, and its standard error as
+// "perplexity_stderr".
 nlohmann::ordered_json perplexity_json(const PerplexityReport& report);
 
 }  // namespace neuronmm::eval

@@ -121,13 +121,10 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
   return transformer.forward(tokens.subspan(first_position), *cache, Logits::kAll);
 }
 
-// The text was recorded by another program, so every error names the place in it.
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config) {
-  const auto parsed = io::parse_json(json_text, source);
-  if (!parsed.ok()) return fail("{}: not JSON", source);
-  const nlohmann::json& json = *parsed;
+  NMM_ASSIGN(const nlohmann::json json, io::parse_json(json_text, source));
   for (const char* key : {"sequences", "logits"}) {
     if (json.is_object() && json.contains(key) && json[key].is_array()) continue;
     return fail(

@@ -28,8 +28,8 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const te
                        int64_t first_position);
 
 // Parses {"sequences": [[id ...] ...], "logits": [[[float ...] ...] ...]} with logits of every
-// position. Other keys are ignored. `source` names the text in messages. Sequences must fit
-// `config`'s vocabulary and max_position_embeddings.
+// position. Other keys are ignored. `source` names the text in messages, which also name the place
+// in it. Sequences must fit `config`'s vocabulary and max_position_embeddings.
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config);

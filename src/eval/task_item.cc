@@ -8,10 +8,9 @@
 
 #include "eval/hellaswag.h"
 #include "eval/python_text.h"
-#include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
-#include "text/unicode/letter_case.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -26,12 +25,6 @@ struct Question {
   Strings choices;
   int64_t gold = 0;
 };
-
-Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
-  NMM_ASSIGN(auto value, fields.string(key));
-  if (!value) return fields.missing(key);
-  return *std::move(value);
-}
 
 // An absent field and a malformed field are different errors, because an absent one often means
 // that the file is another one.
@@ -84,8 +77,8 @@ Result<std::pair<Strings, Strings>> labelled_choices(const JsonFields& fields) {
   for (const json& choice : *value) {
     if (!choice.is_object()) return fields.wrong("choices", "an array of objects");
     const JsonFields row(choice, source);
-    NMM_ASSIGN(texts.emplace_back(), required_string(row, "text"));
-    NMM_ASSIGN(labels.emplace_back(), required_string(row, "label"));
+    NMM_ASSIGN(texts.emplace_back(), row.required_string("text"));
+    NMM_ASSIGN(labels.emplace_back(), row.required_string("label"));
   }
   return std::pair(texts, labels);
 }
@@ -95,7 +88,7 @@ Result<std::pair<Strings, Strings>> labelled_choices(const JsonFields& fields) {
 Result<Question> preformatted(const JsonFields& fields, std::string_view prefix,
                               std::string_view suffix) {
   Question question;
-  NMM_ASSIGN(question.text, required_string(fields, "query"));
+  NMM_ASSIGN(question.text, fields.required_string("query"));
   NMM_ASSIGN(question.choices, string_array(fields, "choices"));
   NMM_ASSIGN(question.gold, index_field(fields, "gold", 0, std::ssize(question.choices)));
   std::string_view text = question.text;
@@ -119,9 +112,9 @@ Result<Question> labelled_question(const json& object, const JsonFields& fields)
   const JsonFields inner(published ? *nested : object,
                          published ? fields.source() + ": \"question\"" : fields.source());
   const char* key = published ? "stem" : nested != nullptr ? "question" : "question_stem";
-  NMM_ASSIGN(question.text, required_string(inner, key));
+  NMM_ASSIGN(question.text, inner.required_string(key));
   NMM_ASSIGN(auto choices, labelled_choices(inner));
-  NMM_ASSIGN(const std::string answer, required_string(fields, "answerKey"));
+  NMM_ASSIGN(const std::string answer, fields.required_string("answerKey"));
   const auto& labels = choices.second;
   // Labels are letters or digits, depending on the question.
   const auto found = std::ranges::find(labels, lstrip(answer));
@@ -136,9 +129,9 @@ Result<Question> labelled_question(const json& object, const JsonFields& fields)
 // Reads a PIQA item. Its label is the item's own field or a line of the labels file.
 Result<Question> goal(const JsonFields& fields, std::optional<std::string_view> label) {
   Question question;
-  NMM_ASSIGN(question.text, required_string(fields, "goal"));
+  NMM_ASSIGN(question.text, fields.required_string("goal"));
   for (const char* solution : {"sol1", "sol2"}) {
-    NMM_ASSIGN(question.choices.emplace_back(), required_string(fields, solution));
+    NMM_ASSIGN(question.choices.emplace_back(), fields.required_string(solution));
   }
   if (!label) {
     NMM_ASSIGN(question.gold, index_field(fields, "label", 0, 2));
@@ -156,9 +149,9 @@ Result<Question> goal(const JsonFields& fields, std::optional<std::string_view> 
 Result<Question> endings(const JsonFields& fields) {
   if (fields.find("query") != nullptr) return preformatted(fields, "", "");
   Question question;
-  NMM_ASSIGN(const std::string activity, required_string(fields, "activity_label"));
-  NMM_ASSIGN(const std::string ctx_a, required_string(fields, "ctx_a"));
-  NMM_ASSIGN(const std::string ctx_b, required_string(fields, "ctx_b"));
+  NMM_ASSIGN(const std::string activity, fields.required_string("activity_label"));
+  NMM_ASSIGN(const std::string ctx_a, fields.required_string("ctx_a"));
+  NMM_ASSIGN(const std::string ctx_b, fields.required_string("ctx_b"));
   question.text = hellaswag_context(activity, ctx_a, ctx_b);
   NMM_ASSIGN(question.choices, string_array(fields, "endings"));
   NMM_ASSIGN(question.gold, index_field(fields, "label", 0, std::ssize(question.choices)));
@@ -179,12 +172,12 @@ Result<Question> read_question(const Task& task, const json& object, const JsonF
 // the sentence is the same for both and is the scored continuation.
 Result<TaskItem> blank(const JsonFields& fields) {
   TaskItem item;
-  NMM_ASSIGN(const std::string sentence, required_string(fields, "sentence"));
+  NMM_ASSIGN(const std::string sentence, fields.required_string("sentence"));
   const size_t blank_position = sentence.find('_');
   if (blank_position == std::string::npos) return fields.wrong("sentence", "a blank (\"_\")");
   const std::string_view rest = strip(std::string_view(sentence).substr(blank_position + 1));
   for (const char* key : {"option1", "option2"}) {
-    NMM_ASSIGN(const std::string option, required_string(fields, key));
+    NMM_ASSIGN(const std::string option, fields.required_string(key));
     item.requests.push_back(
         {sentence.substr(0, blank_position) + option, fmt::format(" {}", rest)});
   }

@@ -13,9 +13,10 @@ namespace neuronmm::eval {
 // A comparison of two models on the same items of one task.
 struct PairedAccuracy {
   Estimate accuracy_lost;  // acc of the dense model minus that of the other, paired item by item
-  Estimate
-      choice_agreement;  // share of the items for which both choose the same answer, right or wrong
+  // The share of the items for which both choose the same answer, right or wrong.
+  Estimate choice_agreement;
 };
+// Compares two results of one task. Both must have the same items, at least one.
 PairedAccuracy paired_accuracy(const TaskResult& dense, const TaskResult& other);
 
 // The loss of mAcc and its standard error. Both models answer the same items, so the standard error

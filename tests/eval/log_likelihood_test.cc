@@ -100,6 +100,13 @@ TEST_F(LogLikelihood, SharedTokensAreComputedOnce) {
   EXPECT_EQ(result.computed_tokens, 3 + 1 + 2);
 }
 
+TEST_F(LogLikelihood, TheTimeIsThatOfTheBackendsClock) {
+  backend_.seconds = 5.0;
+  backend_.on_attention = [this] { *backend_.seconds += 0.5; };
+  const EncodedItem item = {{{{1, 2, 3}, {4}, false}, {{1, 2, 3}, {5}, false}}};
+  EXPECT_EQ(value_of(log_likelihoods(random_model(12), {item}, silent_)).seconds, 0.5);
+}
+
 TEST_F(LogLikelihood, ValuesDoNotDependOnOtherItems) {
   std::mt19937_64 random(6);
   std::vector<EncodedItem> items;

@@ -30,10 +30,10 @@ TEST(RecordedLogits, AreReadInOrder) {
 
 TEST(RecordedLogits, ErrorsNameFileAndIndex) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "not JSON"},
-      {R"({"sequences": [[1]], "logits": [[[1, 2, 3]])", "not JSON"},
-      {R"({"sequences": [[1]], "logits": [[[1, 2, NaN]]]})", "not JSON"},
-      {R"({"sequences": [[1]], "logits": [[[1, 2, 1e999]]]})", "not JSON"},
+      {"", "malformed JSON"},
+      {R"({"sequences": [[1]], "logits": [[[1, 2, 3]])", "malformed JSON"},
+      {R"({"sequences": [[1]], "logits": [[[1, 2, NaN]]]})", "malformed JSON"},
+      {R"({"sequences": [[1]], "logits": [[[1, 2, 1e999]]]})", "malformed JSON"},
       {"[]", "no list \"sequences\""},
       {R"({"sequences": [[1]]})", "no list \"logits\""},
       {R"({"sequences": 1, "logits": []})", "no list \"sequences\""},

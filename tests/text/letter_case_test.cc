@@ -24,13 +24,5 @@ TEST(LetterCase, CapitalizeEqualsPython) {
             "b");
 }
 
-TEST(LetterCase, CountCodePointsEqualsPythonsLen) {
-  EXPECT_EQ(count_code_points(""), 0);
-  EXPECT_EQ(count_code_points("abc"), 3);
-  EXPECT_EQ(count_code_points("½ cup"), 5);
-  EXPECT_EQ(count_code_points("90°C"), 4);
-  EXPECT_EQ(count_code_points("\U0001F600x"), 2);
-}
-
 }  // namespace
 }  // namespace neuronmm::text

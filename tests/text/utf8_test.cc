@@ -59,6 +59,14 @@ TEST(Utf8, ValidLengthStopsBeforeTheFirstBadByte) {
   }
 }
 
+TEST(Utf8, CountCodePointsEqualsPythonsLen) {
+  EXPECT_EQ(count_code_points(""), 0);
+  EXPECT_EQ(count_code_points("abc"), 3);
+  EXPECT_EQ(count_code_points("½ cup"), 5);
+  EXPECT_EQ(count_code_points("90°C"), 4);
+  EXPECT_EQ(count_code_points("\U0001F600x"), 2);
+}
+
 TEST(WhiteSpace, UnicodeSpaceIsStrippedFromEitherEnd) {
   EXPECT_EQ(strip_left(" \t\xC2\xA0\xE3\x80\x80"
                        "a "),

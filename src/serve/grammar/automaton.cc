@@ -9,17 +9,15 @@ namespace {
 
 // Stands for a set that is empty or was not found.
 constexpr StackSetId kNoSet = -1;
-// The work of making a state, in the unit of Automaton::work(). A state has a table of 1 KiB.
+// The work of making a state, in the unit of Automaton::work(). Assumed: a table of 1 KiB is
+// filled.
 constexpr int64_t kWorkPerState = 8;
 constexpr int kFirstOfSeveral = 0x80;  // the first byte value that is only a part of a character
-
-// Returns whether plain characters may contain the byte.
-bool is_plain(int byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
 
 // Returns whether the bytes can spell every plain character. UTF-8 never uses C0, C1 and F5 to FF.
 bool spells_all(const ByteSet& bytes) {
   for (int byte = 0; byte <= 0xF4; ++byte) {
-    const bool is_used = is_plain(byte) && byte != 0xC0 && byte != 0xC1;
+    const bool is_used = is_plain_byte(static_cast<uint8_t>(byte)) && byte != 0xC0 && byte != 0xC1;
     if (is_used && !bytes[static_cast<size_t>(byte)]) return false;
   }
   return true;
@@ -111,7 +109,7 @@ Automaton::Tables::Tables(const Grammar& grammar_in, const ByteSet& bytes_in)
           reads_any(edge) && call_depths[static_cast<size_t>(edge.target)] != kUnreachable;
       if (leads_on) reads_bytes[at] = true;
       for (int byte = edge.first; byte <= edge.last && !reads_plain[at]; ++byte)
-        reads_plain[at] = is_plain(byte);
+        reads_plain[at] = is_plain_byte(static_cast<uint8_t>(byte));
     });
   }
 }
@@ -241,7 +239,8 @@ StateId Automaton::state_after_any_plain_character(StateId state) {
     after_any_plain_character_[at] = after;
     if (after == kDead) return kDead;
     for (int byte = 0; byte < kFirstOfSeveral; ++byte) {
-      if (is_plain(byte)) tables_by_state_[at][static_cast<size_t>(byte)] = after;
+      if (is_plain_byte(static_cast<uint8_t>(byte)))
+        tables_by_state_[at][static_cast<size_t>(byte)] = after;
     }
   }
   return after_any_plain_character_[at];
@@ -273,12 +272,6 @@ bool Automaton::is_marked_unique(StateId state) {
     });
   }
   return *known;
-}
-
-bool Automaton::accepts(std::string_view text) {
-  if (empty()) return false;
-  const StateId end = step(start_, text);
-  return end != kDead && is_complete(end);
 }
 
 int64_t Automaton::bytes() const {

@@ -19,11 +19,15 @@ namespace neuronmm::grammar {
 
 using StateId = int32_t;
 
+// Returns whether plain characters may contain the byte. Plain characters are those that a JSON
+// string may contain unescaped.
+constexpr bool is_plain_byte(uint8_t byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
+
 class Automaton {
  public:
   static constexpr StateId kDead = -1;
   // The largest depth of nested calls. JSON documents nest about as deep, since the rule of a value
-  // calls the rules of the values within it.
+  // calls the rules of the values within it. Assumed: no answer nests deeper.
   static constexpr int32_t kMaxDepth = 256;
 
   // The most work of one step (see work()). A byte whose step takes more cannot be read.
@@ -60,10 +64,8 @@ class Automaton {
   bool is_marked_unique(StateId state);
   // Returns whether the text must end here.
   bool is_final(StateId state) const { return stacks_.frames(set_of(state)).empty(); }
-  bool accepts(std::string_view text);
   // Returns the one state that every plain character leads to, or kDead if there is no such state.
-  // Plain characters are those that a JSON string may contain unescaped. There is such a state
-  // inside a string of any characters, even if its length is limited.
+  // There is such a state inside a string of any characters, even if its length is limited.
   StateId state_after_any_plain_character(StateId state);
   // Returns whether some plain character can come.
   bool reads_plain_text(StateId state) const;

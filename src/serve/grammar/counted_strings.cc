@@ -10,7 +10,7 @@ namespace {
 
 using States = std::vector<StringLanguage::State>;
 
-// The edges that can_count() follows in one step of the budget.
+// The edges that can_count() follows in one step of the budget. Assumed.
 constexpr int64_t kEdgesPerStep = 4;
 
 // Finds the strongly connected components of an automaton with Tarjan's algorithm. The algorithm

@@ -9,13 +9,15 @@
 namespace neuronmm::grammar {
 namespace {
 
+// Assumed: grammars that people write stay far below these limits.
 constexpr int kMostNesting = 200;          // of parentheses; the parser calls itself for each
 constexpr size_t kMostNotes = 8;           // about rules that are defined twice
 constexpr int kMostMarks = 4;              // *, +, ? and {m,n} behind one item
 constexpr size_t kMostNameBytes = 256;     // of a rule or a token
 constexpr int64_t kMostCount = 1'000'000;  // in {m,n}; more would never fit the budget
-constexpr int64_t kGbnfNodeBytes =
-    2 * sizeof(GbnfNode);  // with the share of the vector that holds it
+
+// The memory of a node with its share of the vector that holds it.
+constexpr int64_t kGbnfNodeBytes = 2 * sizeof(GbnfNode);
 
 bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }

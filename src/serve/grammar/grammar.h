@@ -43,7 +43,7 @@ struct Rule {
 class Grammar {
  public:
   // The largest number of edges of all rules together, and of positions. Functions that would add
-  // more only set too_large().
+  // more only set too_large(). Assumed: a grammar then takes at most 24 MiB.
   static constexpr int64_t kMaxEdges = int64_t{1} << 20;
 
   Grammar() = default;
@@ -68,7 +68,7 @@ class Grammar {
   // at a marked position must differ from the strings before it in its array (see UniqueStrings).
   void mark_unique(PositionId first, PositionId last) { unique_marks_.emplace_back(first, last); }
 
-  // For builders that see beforehand that the grammar would become too large.
+  // Lets a builder stop when it sees beforehand that the grammar would become too large.
   void set_too_large() { too_large_ = true; }
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }

@@ -1,5 +1,9 @@
 #include "serve/grammar/matcher.h"
 
+#include <algorithm>
+
+#include "serve/grammar/token_mask.h"
+
 namespace neuronmm::grammar {
 
 void Matcher::allowed_tokens(std::span<uint64_t> allowed) {
@@ -13,10 +17,7 @@ void Matcher::allowed_tokens(std::span<uint64_t> allowed) {
   // then has to end.
   ended_ = std::ranges::all_of(allowed, [](uint64_t word) { return word == 0; });
   if (!ended_ && !is_complete()) return;
-  for (const text::TokenId stop : vocabulary.stop_tokens()) {
-    const auto id = static_cast<uint32_t>(stop);
-    allowed[id / 64] |= uint64_t{1} << (id % 64);
-  }
+  for (const text::TokenId stop : vocabulary.stop_tokens()) allow_token(allowed, stop);
 }
 
 void Matcher::advance(text::TokenId token) {

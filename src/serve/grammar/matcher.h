@@ -7,9 +7,9 @@
 // a credit of work, which grows by a fixed amount with every token. If the credit is used up, masks
 // lack tokens for a while (see TokenVocabulary::allow).
 
-#include <algorithm>
 #include <memory>
-#include <string>
+#include <span>
+#include <string_view>
 
 #include "model/token_constraint.h"
 #include "serve/grammar/token_masks.h"
@@ -43,8 +43,7 @@ class Matcher : public model::TokenConstraint {
 
  private:
   std::shared_ptr<TokenMasks> masks_;
-  // Updated, even by const functions, after states are forgotten.
-  mutable TokenMasks::AnswerState answer_;
+  TokenMasks::AnswerState answer_;
   UniqueStrings strings_;  // the strings in the answer, if the grammar has unique strings
   int64_t credit_;         // in the unit of Automaton::work()
   bool ended_ = false;     // whether a stop token came, or no token can come

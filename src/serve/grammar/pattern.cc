@@ -9,8 +9,9 @@
 namespace neuronmm::grammar {
 namespace {
 
-constexpr int64_t kMaxNodes = 200'000;  // the largest number of nodes of an Nfa
+constexpr int64_t kMaxNodes = 200'000;  // the largest number of nodes of an Nfa. Assumed
 // The largest number of nodes and edges that the subset construction of one pattern visits.
+// Assumed: it takes less than the budget of a request, so that a request may have several patterns.
 constexpr int64_t kMaxSubsetWork = 8'000'000;
 
 struct NfaEdge {
@@ -50,7 +51,8 @@ class Nfa {
   size_t size() const { return nodes_.size(); }
 
  private:
-  // The memory of an edge or a link with its share of the vector, which may grow to twice its need.
+  // The memory of an edge or a link with its share of the vector, which may grow to twice its need,
+  // in bytes. Assumed.
   static constexpr int64_t kEdgeBytes = 48;
 
   bool is_done() const { return too_large_ || !budget_.ok(); }
@@ -154,7 +156,8 @@ class Determinizer {
     CharacterRange range;
     int32_t target;
   };
-  // The memory of a state: its subset as the key of a map, and its place in the tables.
+  // The memory of a state in bytes: its subset as the key of a map, and its place in the tables.
+  // Assumed.
   static constexpr int64_t kStateBytes = 160;
 
   bool work(int64_t steps) {

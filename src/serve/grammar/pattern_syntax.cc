@@ -13,9 +13,10 @@ namespace {
 
 using Kind = PatternNode::Kind;
 
-constexpr int kMaxGroupDepth = 100;
-constexpr int kMaxLookaheads = 16;  // a limit, because compiling one takes as long as a pattern
-constexpr int64_t kMaxRepeat = int64_t{1} << 20;
+// Assumed: patterns that people write stay far below these limits.
+constexpr int kMaxGroupDepth = 100;               // the parser calls itself for each group
+constexpr int kMaxLookaheads = 16;                // compiling one takes as long as a pattern
+constexpr int64_t kMaxRepeat = int64_t{1} << 20;  // larger bounds count as this one
 
 const CharacterSet kDigits = {{'0', '9'}};
 const CharacterSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -261,8 +262,7 @@ class PatternParser {
   }
 
   // Reads the digits after "\u", and a second escape if they are the first half of a surrogate
-  // pair:
-  // "\uD83D\uDE00" is one character.
+  // pair, as in "\uD83D\uDE00".
   Result<char32_t> utf16_character() {
     NMM_ASSIGN(const char32_t high, hexadecimal(4));
     if (high < 0xD800 || high > 0xDFFF) return high;

@@ -15,7 +15,7 @@ constexpr int32_t kDead = -1;
 // The memory of a state and of an edge of an automaton that is being built, with their shares of
 // growing vectors and of the tables of removed edges. Assumed.
 constexpr int64_t kStateBytes = 160, kEdgeBytes = 2 * sizeof(StringLanguage::Edge) + 8;
-// The steps that finding the target of a range of characters takes.
+// The steps that finding the target of a range of characters takes. Assumed.
 constexpr int64_t kStepsPerRange = 8;
 
 int32_t step(const StringLanguage::State& state, char32_t character) {

@@ -19,8 +19,9 @@ class TextMark {
   TextMark(std::string text, const TokenVocabulary& vocabulary);
 
   const std::string& text() const { return text_; }
-  // How much of the mark the answer ends with, in bytes. text().size() if the mark is complete.
+  // How far an answer has come.
   struct Place {
+    // The bytes of the mark that the answer ends with: text().size() if the mark is complete.
     size_t matched = 0;
     size_t rest = 0;  // bytes after the mark, if it is complete
   };
@@ -34,19 +35,5 @@ class TextMark {
   std::vector<size_t> fallback_;  // the longest proper prefix that each prefix ends with
   std::vector<std::vector<text::TokenId>> overrunning_;  // by matched bytes
 };
-
-// Set and clear the bit of a token in a mask.
-inline void allow_token(std::span<uint64_t> mask, text::TokenId token) {
-  const auto id = static_cast<uint32_t>(token);
-  mask[id / 64] |= uint64_t{1} << (id % 64);
-}
-inline void forbid_token(std::span<uint64_t> mask, text::TokenId token) {
-  const auto id = static_cast<uint32_t>(token);
-  mask[id / 64] &= ~(uint64_t{1} << (id % 64));
-}
-inline bool is_allowed(std::span<const uint64_t> mask, text::TokenId token) {
-  const auto id = static_cast<uint32_t>(token);
-  return (mask[id / 64] >> (id % 64) & 1) != 0;
-}
 
 }  // namespace neuronmm::grammar

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/token_mask.h"
 #include "serve/grammar/token_symbols.h"
 
 namespace neuronmm::grammar {
 
 namespace {
 
-// Steps of a budget per unit of Automaton::work().
+// Steps of a budget per unit of Automaton::work(): 10 ns and 0.1 us.
 constexpr int64_t kStepsPerWork = 10;
-// The memory of an automaton's tables, for each position of its grammar.
+// The memory of an automaton's tables in bytes, for each position of its grammar. Assumed.
 constexpr int64_t kTableBytesPerPosition = 10;
 
 int64_t bytes_of(const Grammar& grammar) {
@@ -122,70 +123,61 @@ int64_t TokenMasks::allow_symbols(StateId state, Mask& mask, int64_t max_work) {
 
 void TokenMasks::allow_tokens_of(size_t symbol, std::span<uint64_t> mask) const {
   const std::vector<text::TokenId>& named = grammar_.grammar.named_tokens();
-  const auto allow = [&](text::TokenId token) {
-    const auto id = static_cast<uint32_t>(token);
-    mask[id / 64] |= uint64_t{1} << (id % 64);
-  };
-  if (symbol > 0) return allow(named[symbol - 1]);
+  if (symbol > 0) return allow_token(mask, named[symbol - 1]);
   for (text::TokenId token = 0; token < vocabulary_->size(); ++token) {
     if (!vocabulary_->text(token).empty() && !std::ranges::binary_search(named, token))
-      allow(token);
+      allow_token(mask, token);
   }
 }
 
 // A token may be read as its text and as a token.
-StateId TokenMasks::step_over(StateId state, text::TokenId token) {
+StateId TokenMasks::step_over(const AnswerState& answer, text::TokenId token) const {
+  Automaton& automaton = *answer.automaton;
   const std::string_view more = vocabulary_->text(token);
-  const StateId after_text = more.empty() ? Automaton::kDead : automaton_->step(state, more);
+  const StateId after_text = more.empty() ? Automaton::kDead : automaton.step(answer.state, more);
   const std::vector<text::TokenId>& named = grammar_.grammar.named_tokens();
   if (named.empty()) return after_text;
   const auto found = std::ranges::lower_bound(named, token);
   const bool is_named = found != named.end() && *found == token;
   if (!is_named && more.empty()) return after_text;
   const size_t symbol = is_named ? 1 + static_cast<size_t>(found - named.begin()) : 0;
-  return automaton_->unite(after_text, automaton_->step(state, symbol_text(symbol)));
+  return automaton.unite(after_text, automaton.step(answer.state, symbol_text(symbol)));
 }
 
-void TokenMasks::forbid_repeats(AnswerState& answer, const UniqueStrings& strings,
+void TokenMasks::forbid_repeats(const AnswerState& answer, const UniqueStrings& strings,
                                 std::span<uint64_t> mask) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
+  Automaton& automaton = *answer.automaton;
   for (const text::TokenId token : vocabulary_->tokens_with_quote()) {
-    uint64_t& word = mask[static_cast<size_t>(token) / 64];
-    const uint64_t bit = uint64_t{1} << (static_cast<size_t>(token) % 64);
-    if ((word & bit) == 0) continue;
+    if (!is_allowed(mask, token)) continue;
     const std::string_view more = vocabulary_->text(token);
     const auto is_marked_unique = [&](size_t bytes) {
-      return automaton_->is_marked_unique(automaton_->step(answer.state, more.substr(0, bytes)));
+      return automaton.is_marked_unique(automaton.step(answer.state, more.substr(0, bytes)));
     };
-    if (strings.would_repeat(more, is_marked_unique)) word &= ~bit;
+    if (strings.would_repeat(more, is_marked_unique)) forbid_token(mask, token);
   }
 }
 
 void TokenMasks::advance(AnswerState& answer, text::TokenId token) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  answer.state = step_over(answer.state, token);
+  answer.state = step_over(answer, token);
   NMM_CHECK(answer.state != Automaton::kDead);
 }
 
 bool TokenMasks::try_advance(AnswerState& answer, std::string_view more) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  answer.state = automaton_->step(answer.state, more);
+  answer.state = answer.automaton->step(answer.state, more);
   return answer.state != Automaton::kDead;
 }
 
-bool TokenMasks::is_complete(AnswerState& answer) {
+bool TokenMasks::is_complete(const AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  return automaton_->is_complete(answer.state);
+  return answer.automaton->is_complete(answer.state);
 }
 
-bool TokenMasks::is_final(AnswerState& answer) {
+bool TokenMasks::is_final(const AnswerState& answer) {
   const std::scoped_lock lock(mutex_);
-  update_state(answer);
-  return automaton_->is_final(answer.state);
+  return answer.automaton->is_final(answer.state);
 }
 
 }  // namespace neuronmm::grammar

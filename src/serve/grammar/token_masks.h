@@ -29,8 +29,9 @@ class TokenMasks {
   static constexpr int64_t kDefaultBytes = int64_t{64} << 20;
 
   // The state that an answer has reached, in the automaton that has it. If states are forgotten, a
-  // new automaton takes the place of the old one, and the answer's state is carried over when it is
-  // used next.
+  // new automaton takes the place of the old one, and the next call of allowed() carries the
+  // answer's state over. Until then the old automaton reads the tokens that it has allowed. The new
+  // one might refuse them, since the work of a step depends on the steps before it.
   struct AnswerState {
     StateId state = Automaton::kDead;
     std::shared_ptr<Automaton> automaton = nullptr;
@@ -64,9 +65,11 @@ class TokenMasks {
   bool names(text::TokenId token) const;
   bool has_unique_strings() const { return grammar_.grammar.has_unique_marks(); }
   // Clears the bits of tokens that would repeat a string that must be unique in its array.
-  void forbid_repeats(AnswerState& answer, const UniqueStrings& strings, std::span<uint64_t> mask);
-  bool is_complete(AnswerState& answer);
-  bool is_final(AnswerState& answer);
+  void forbid_repeats(const AnswerState& answer, const UniqueStrings& strings,
+                      std::span<uint64_t> mask);
+  // Returns whether the answer may end here, or must end here.
+  bool is_complete(const AnswerState& answer);
+  bool is_final(const AnswerState& answer);
 
  private:
   struct Mask {
@@ -87,7 +90,7 @@ class TokenMasks {
   int64_t allow_symbols(StateId state, Mask& mask, int64_t max_work);
   // Sets the bits of all tokens of a symbol.
   void allow_tokens_of(size_t symbol, std::span<uint64_t> mask) const;
-  StateId step_over(StateId state, text::TokenId token);
+  StateId step_over(const AnswerState& answer, text::TokenId token) const;
 
   const CompiledGrammar grammar_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;

@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "serve/grammar/token_mask.h"
+
 namespace neuronmm::grammar {
-
-namespace {
-
-// A node whose step is known takes about 10 ns.
-constexpr int64_t kNodesPerWork = 8;
-
-}  // namespace
 
 TokenTrie::TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens, bool plain)
     : plain_(plain) {
@@ -56,10 +51,7 @@ int64_t TokenTrie::allow(Automaton& automaton, StateId state, std::span<uint64_t
     const bool allows_all = plain_ && automaton.state_after_any_plain_character(next) == next;
     const uint32_t end = allows_all ? node.end : walk.next + 1;
     const uint32_t first = walk.next == 0 ? 0 : nodes_[walk.next - 1].tokens_end;
-    for (uint32_t k = first; k < nodes_[end - 1].tokens_end; ++k) {
-      const auto id = static_cast<uint32_t>(tokens_[k]);
-      mask[id / 64] |= uint64_t{1} << (id % 64);
-    }
+    for (uint32_t k = first; k < nodes_[end - 1].tokens_end; ++k) allow_token(mask, tokens_[k]);
     walk.next = end;
   }
   if (is_done(walk)) walk.states.clear();

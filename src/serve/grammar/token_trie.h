@@ -16,6 +16,10 @@ namespace neuronmm::grammar {
 
 class TokenTrie {
  public:
+  // The nodes whose step is known that are visited in one unit of Automaton::work(). Measured: a
+  // node takes about 10 ns.
+  static constexpr int64_t kNodesPerWork = 8;
+
   // No text may be empty. Several tokens may have the same text. `plain` says that all texts
   // consist of characters that a JSON string may contain unescaped. Inside a string of any
   // characters, all these tokens are allowed without reading them.

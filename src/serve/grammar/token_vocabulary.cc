@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/token_mask.h"
 #include "serve/grammar/token_symbols.h"
 #include "text/unicode/utf8.h"
 
@@ -10,16 +11,8 @@ namespace neuronmm::grammar {
 namespace {
 
 bool is_plain(std::string_view text) {
-  constexpr uint8_t kFirst = 0x20;
   return text::valid_utf8_length(text) == std::ssize(text) &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return static_cast<uint8_t>(c) >= kFirst && c != '"' && c != '\\';
-         });
-}
-
-size_t characters(std::string_view utf8) {
-  return static_cast<size_t>(
-      std::ranges::count_if(utf8, [](char c) { return (c & 0xC0) != 0x80; }));
+         std::ranges::all_of(text, [](char c) { return is_plain_byte(static_cast<uint8_t>(c)); });
 }
 
 std::vector<std::string> texts_of(const text::Tokenizer& tokenizer, int64_t size,
@@ -78,8 +71,9 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
       tokens_of_one_byte_.push_back(static_cast<text::TokenId>(id));
     }
     if (texts_[id].empty() || !is_plain(texts_[id])) continue;
-    plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
-    plain_lengths_.emplace_back(characters(texts_[id]), static_cast<text::TokenId>(id));
+    const auto token = static_cast<text::TokenId>(id);
+    allow_token(plain_mask_, token);
+    plain_lengths_.emplace_back(static_cast<size_t>(text::count_code_points(texts_[id])), token);
   }
   std::sort(plain_lengths_.begin(), plain_lengths_.end());
 }
@@ -105,8 +99,7 @@ bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state, std::span
   std::copy(plain_mask_.begin(), plain_mask_.end(), mask.begin());
   for (auto token = plain_lengths_.rbegin(); token != plain_lengths_.rend(); ++token) {
     if (token->first <= capacity) break;
-    const auto id = static_cast<size_t>(token->second);
-    mask[id / 64] &= ~(uint64_t{1} << (id % 64));
+    forbid_token(mask, token->second);
   }
   return true;
 }
@@ -122,9 +115,8 @@ void TokenVocabulary::allow_bytes(Automaton& automaton, StateId state,
     const int64_t work = automaton.work() - before;
     if (work > (any ? 1 : kMostSteps) * Automaton::kMaxStepWork) return;
     const auto byte = static_cast<uint8_t>(text(token)[0]);
-    const auto id = static_cast<uint32_t>(token);
     if (automaton.step(state, byte) == Automaton::kDead) continue;
-    mask[id / 64] |= uint64_t{1} << (id % 64);
+    allow_token(mask, token);
     any = true;
   }
 }
@@ -143,9 +135,10 @@ int64_t TokenVocabulary::allow(Automaton& automaton, StateId state, std::span<ui
   return work + others_.allow(automaton, state, mask, progress.others, max_work - work);
 }
 
-// A walk visits all nodes at most. Measured: known steps take an eighth of a unit.
+// A walk visits all nodes at most. The steps that are not a node's are assumed.
 int64_t TokenVocabulary::usual_work() const {
-  return 1000 + (plain_.nodes() + others_.nodes()) / 8;
+  constexpr int64_t kOtherWork = 1000;
+  return kOtherWork + (plain_.nodes() + others_.nodes()) / TokenTrie::kNodesPerWork;
 }
 
 }  // namespace neuronmm::grammar

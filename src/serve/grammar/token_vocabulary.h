@@ -16,10 +16,9 @@ namespace neuronmm::grammar {
 class TokenVocabulary {
  public:
   // Special tokens have no text and are never allowed, except for those in
-  // `special_tokens_with_text`. An example is
-  // "[TOOL_CALLS]" in a chat format that writes this text. `stop_tokens` end an answer. `size` is
-  // the number of logits, which may exceed the tokenizer's vocabulary. Ids beyond the tokenizer's
-  // vocabulary have no text.
+  // `special_tokens_with_text`, for example "[TOOL_CALLS]" in a chat format that writes this text.
+  // `stop_tokens` end an answer. `size` is the number of logits, which may exceed the tokenizer's
+  // vocabulary. Ids beyond the tokenizer's vocabulary have no text.
   TokenVocabulary(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& stop_tokens,
                   int64_t size, std::span<const text::TokenId> special_tokens_with_text = {});
   // Takes the texts by token id. A token with an empty text is never allowed.
@@ -58,15 +57,15 @@ class TokenVocabulary {
   int64_t usual_work() const;
 
  private:
-  std::vector<std::string> texts_;
-  std::vector<text::TokenId> stop_tokens_, tokens_with_quote_, tokens_of_one_byte_;
-  ByteSet bytes_;
   // Fills the mask with the plain tokens that can come, if `state` is inside a string of any
   // characters. Otherwise, or if that takes more than `max_work`, returns false.
   bool allow_plain(Automaton& automaton, StateId state, std::span<uint64_t> mask,
                    int64_t max_work) const;
   void allow_bytes(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
 
+  std::vector<std::string> texts_;
+  std::vector<text::TokenId> stop_tokens_, tokens_with_quote_, tokens_of_one_byte_;
+  ByteSet bytes_;
   // Plain tokens, whose characters a JSON string may contain unescaped, and all other tokens. Most
   // tokens are plain. Inside a string of any characters, only the number of their characters
   // counts.

@@ -56,7 +56,7 @@ constexpr std::pair<std::string_view, std::string_view> kCategories[] = {
     {"Unassigned", "Cn"},
 };
 
-// The steps that finding the characters of a property takes. Measured: 9.5 ms.
+// The steps of the budget that finding the characters of a property takes. Measured: 9.5 ms.
 constexpr int64_t kStepsToFind = 1'000'000;
 
 // Returns the name that PCRE2 has for an ECMA-262 name.

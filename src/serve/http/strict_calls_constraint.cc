@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/grammar/matcher.h"
+#include "serve/grammar/token_mask.h"
 #include "serve/http/owned_constraint.h"
 
 namespace neuronmm::serve {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/grammar/token_mask.h"
 #include "serve/http/owned_constraint.h"
 
 namespace neuronmm::serve {

@@ -1,21 +1,28 @@
 #include "serve/output/call_opening.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "serve/output/call_bytes.h"
 
 namespace neuronmm::serve {
 namespace {
 
 constexpr std::string_view kFenceMark = "```";
-constexpr size_t kMostFenceBytes = 32;  // a longer line after ``` begins no block of JSON
+constexpr size_t kMostFenceBytes = 32;  // a longer line with ``` begins no block of JSON. Assumed
 // The words after ``` with which models begin blocks of calls. Other blocks are code.
 constexpr std::string_view kCallFences[] = {"", "json", "JSON", "tool_call", "tool_calls", "tool"};
 
 }  // namespace
 
-size_t CallOpening::space() const {
-  const size_t end = held_.find_first_not_of(" \n\t\r");
-  return end == std::string::npos ? held_.size() : end;
+void CallOpening::find_space() {
+  for (; space_ < held_.size() && is_call_space(held_[space_]); ++space_)
+    space_has_line_end_ = space_has_line_end_ || held_[space_] == '\n';
+}
+
+void CallOpening::drop(size_t bytes) {
+  held_.erase(0, bytes);
+  space_ = 0;
+  space_has_line_end_ = false;
 }
 
 CallOpening::Match CallOpening::match_fence(std::string_view rest) {
@@ -44,10 +51,9 @@ CallOpening::Match CallOpening::match(std::string_view rest, bool begins_line) c
 std::optional<CallOpening::Kind> CallOpening::push(char c, std::string& out) {
   held_ += c;
   for (;;) {
-    const size_t begin = space();
-    const bool begins_line =
-        at_line_start_ || std::string_view(held_).substr(0, begin).find('\n') != std::string::npos;
-    switch (match(std::string_view(held_).substr(begin), begins_line)) {
+    find_space();
+    const bool begins_line = at_line_start_ || space_has_line_end_;
+    switch (match(std::string_view(held_).substr(space_), begins_line)) {
       case Match::kPartial:
         return std::nullopt;
       case Match::kMark:
@@ -59,12 +65,13 @@ std::optional<CallOpening::Kind> CallOpening::push(char c, std::string& out) {
       case Match::kCode:
         in_code_ = !in_code_;
         at_line_start_ = held_.ends_with('\n');
-        out += std::exchange(held_, {});
+        out += held_;
+        clear();
         return std::nullopt;
       case Match::kNone:
         at_line_start_ = false;
-        out += held_.substr(0, begin + 1);
-        held_.erase(0, begin + 1);
+        out.append(held_, 0, space_ + 1);
+        drop(space_ + 1);
     }
   }
 }

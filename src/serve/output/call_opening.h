@@ -25,8 +25,8 @@ class CallOpening {
   // the white space before it. White space, and bytes that may begin an opening, are held back.
   std::optional<Kind> push(char c, std::string& out);
   const std::string& held() const { return held_; }
-  bool only_space() const { return space() == held_.size(); }
-  void clear() { held_.clear(); }
+  bool only_space() const { return space_ == held_.size(); }  // whether only white space is held
+  void clear() { drop(held_.size()); }
   // Says that the answer is inside a block of code, whose text is no call, up to its end.
   void enter_code() { in_code_ = true; }
   // Says that text was passed on that this object has not seen.
@@ -36,10 +36,16 @@ class CallOpening {
   enum class Match { kNone, kPartial, kMark, kFence, kCode, kJson };
   Match match(std::string_view rest, bool begins_line) const;
   static Match match_fence(std::string_view rest);
-  size_t space() const;  // bytes of white space at the beginning of held_
+  // Finds the white space at the beginning of held_. Bytes that were seen before are not read
+  // again, since a model may write line ends without end.
+  void find_space();
+  // Removes bytes from the beginning of held_.
+  void drop(size_t bytes);
 
   std::string_view mark_;
   std::string held_;
+  size_t space_ = 0;  // bytes of white space at the beginning of held_
+  bool space_has_line_end_ = false;
   bool at_line_start_ = true;  // whether held_ begins a line
   bool in_code_ = false;
 };

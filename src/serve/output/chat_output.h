@@ -1,6 +1,6 @@
 #pragma once
-// Turns the tokens of one answer into thoughts, content and tool calls. The writers of the three
-// chat APIs use it: they push every token and send the deltas that come back.
+// Turns the tokens of one answer into thoughts, content and tool calls. The writers of all chat
+// APIs use it: they push every token and send the deltas that come back.
 
 #include <cstdint>
 #include <memory>

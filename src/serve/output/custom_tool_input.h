@@ -3,6 +3,7 @@
 // ChatOutput uses it.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/output/output_delta.h"

@@ -155,11 +155,12 @@ class JsonCallParser : public ToolCallParser {
 
   // Skips white space and the end mark, which a model may forget.
   void at_end(char c, OutputDeltas& out) {
+    if (raw_.empty()) skipped_ = 0;
     raw_ += c;
     const std::string_view mark = is_marked() ? std::string_view(marks_.end) : kFenceEnd;
     const char* const skipped = is_marked() ? " \n\t\r" : " \n\t\r}";
-    const size_t begin = std::min(raw_.find_first_not_of(skipped), raw_.size());
-    const std::string_view rest = std::string_view(raw_).substr(begin);
+    skipped_ = std::min(raw_.find_first_not_of(skipped, skipped_), raw_.size());
+    const std::string_view rest = std::string_view(raw_).substr(skipped_);
     if (kind_ == Kind::kJson || !mark.starts_with(rest)) {
       state_ = State::kText;
       opening_.leave_line();
@@ -214,7 +215,8 @@ class JsonCallParser : public ToolCallParser {
   // place where their JSON begins.
   std::string raw_;
   size_t json_begin_ = 0;
-  JsonScanner other_;  // of JSON that is no call
+  size_t skipped_ = 0;  // bytes at the beginning of raw_ that stand before the end mark
+  JsonScanner other_;   // of JSON that is no call
 };
 
 }  // namespace

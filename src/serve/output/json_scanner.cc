@@ -8,6 +8,8 @@
 namespace neuronmm::serve {
 namespace {
 
+// How deep a value may nest, and the longest number or word in bytes. Assumed: a double in decimal
+// digits takes up to 330 bytes.
 constexpr size_t kMaxOpen = 100, kMaxWord = 400;
 
 }  // namespace
@@ -63,8 +65,8 @@ JsonScanner::Step JsonScanner::begin_value(char c) {
   }
   word_.assign(1, c);
   state_ = State::kWord;
-  return c == '-' || (c >= '0' && c <= '9') || c == 't' || c == 'f' || c == 'n' ? Step::kMore
-                                                                                : Step::kInvalid;
+  const bool begins_word = c == '-' || is_call_digit(c) || c == 't' || c == 'f' || c == 'n';
+  return begins_word ? Step::kMore : Step::kInvalid;
 }
 
 JsonScanner::Step JsonScanner::after_value(char c) {
@@ -104,8 +106,8 @@ JsonScanner::Step JsonScanner::ended() {
 }
 
 JsonScanner::Step JsonScanner::in_word(char c) {
-  const bool goes_on = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == 'E' || c == '+' ||
-                       c == '-' || c == '.';
+  const bool goes_on =
+      is_call_digit(c) || (c >= 'a' && c <= 'z') || c == 'E' || c == '+' || c == '-' || c == '.';
   if (goes_on) {
     word_ += c;
     return word_.size() <= kMaxWord ? Step::kMore : Step::kInvalid;

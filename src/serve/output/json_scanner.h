@@ -3,8 +3,6 @@
 // and whether it is valid. The parsers of tool calls use it.
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace neuronmm::serve {
 

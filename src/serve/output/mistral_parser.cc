@@ -16,7 +16,7 @@ namespace neuronmm::serve {
 namespace {
 
 constexpr std::string_view kToolCalls = "[TOOL_CALLS]", kArgs = "[ARGS]", kCallId = "[CALL_ID]";
-constexpr size_t kMaxNamed = 512;  // limit for a name with its marks, in bytes
+constexpr size_t kMaxNamed = 512;  // limit for a name with its marks, in bytes. Assumed
 
 // Returns the name "f" from a text such as "f", "f[ARGS]" or "f[CALL_ID]abc[ARGS]". The result is
 // empty if the text has another form.

@@ -21,8 +21,8 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostHeader = 512;  // limit for a name with its marks, in bytes
-constexpr size_t kMostFooter = 128;  // limit for the marks after a call, in bytes
+constexpr size_t kMostHeader = 512;  // limit for a name with its marks, in bytes. Assumed
+constexpr size_t kMostFooter = 128;  // limit for the marks after a call, in bytes. Assumed
 
 class NamedCallParser : public MarkedCallParser {
  public:

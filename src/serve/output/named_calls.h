@@ -2,7 +2,6 @@
 // The marks of calls that write the function's name before the JSON of its arguments. The parser
 // (named_call_parser.cc) and the grammar of forced calls (protocol/structured_output.cc) use them.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// Random ids of responses and of their parts, such as tool calls. The writers and
-// prepared_generation.cc use them.
+// Random ids of responses and of their parts, such as tool calls. The writers of responses and
+// protocol/prepared_generation.cc use them.
 
 #include <random>
 #include <string>

@@ -23,14 +23,14 @@ void ReasoningSplitter::push_byte(char c, std::string& reasoning, std::string& c
   switch (state_) {
     case State::kBegin: {
       held_ += c;
-      const size_t begin = std::min(held_.find_first_not_of(" \n\t\r"), held_.size());
-      const std::string_view mark = std::string_view(held_).substr(begin);
+      const std::string_view mark = held_after(" \n\t\r");
       if (!tags_.begin.starts_with(mark)) {
         state_ = State::kContent;
-        content += std::exchange(held_, {});
+        content += held_;
+        drop_held();
       } else if (mark == tags_.begin) {
         state_ = State::kOpened;
-        held_.clear();
+        drop_held();
       }
       return;
     }
@@ -51,26 +51,37 @@ void ReasoningSplitter::push_byte(char c, std::string& reasoning, std::string& c
   }
 }
 
+std::string_view ReasoningSplitter::held_after(const char* skipped) {
+  skipped_ = std::min(held_.find_first_not_of(skipped, skipped_), held_.size());
+  return std::string_view(held_).substr(skipped_);
+}
+
+void ReasoningSplitter::drop_held() {
+  held_.clear();
+  skipped_ = 0;
+}
+
 // Adds a byte of the thoughts. Line feeds, and bytes that may begin the mark after them, are
 // held back.
 void ReasoningSplitter::inside(char c, std::string& reasoning) {
   held_ += c;
   for (;;) {
-    const size_t begin = std::min(held_.find_first_not_of('\n'), held_.size());
-    const std::string_view rest = std::string_view(held_).substr(begin);
+    const std::string_view rest = held_after("\n");
     if (rest == tags_.end) {
-      held_.clear();
+      drop_held();
       state_ = State::kClosed;
       return;
     }
     if (tags_.end.starts_with(rest)) return;
-    reasoning += held_.substr(0, begin + 1);
-    held_.erase(0, begin + 1);
+    reasoning.append(held_, 0, skipped_ + 1);
+    held_.erase(0, skipped_ + 1);
+    skipped_ = 0;
   }
 }
 
 void ReasoningSplitter::finish(std::string& reasoning, std::string& content) {
-  (state_ == State::kInside ? reasoning : content) += std::exchange(held_, {});
+  (state_ == State::kInside ? reasoning : content) += held_;
+  drop_held();
 }
 
 }  // namespace neuronmm::serve

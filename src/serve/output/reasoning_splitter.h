@@ -36,10 +36,15 @@ class ReasoningSplitter {
   };
   void push_byte(char c, std::string& reasoning, std::string& content);
   void inside(char c, std::string& reasoning);
+  // Returns held_ after the bytes at its beginning that are in `skipped`. Bytes that were skipped
+  // before are not read again, since a model may write line feeds without end.
+  std::string_view held_after(const char* skipped);
+  void drop_held();
 
   const ReasoningTags tags_;
   State state_;
   std::string held_;
+  size_t skipped_ = 0;  // bytes at the beginning of held_
 };
 
 }  // namespace neuronmm::serve

@@ -22,7 +22,6 @@
 // says so. A model may forget the tag before its calls. A call must then name one of the tools.
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "serve/output/marked_call_parser.h"
@@ -32,7 +31,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostTagBytes = 256;
+constexpr size_t kMostTagBytes = 256;  // limit for a name, or for a tag with its name. Assumed
 constexpr std::string_view kCdata = "<![CDATA[", kCdataEnd = "]]>";
 
 // Returns the marks with which calls may begin.

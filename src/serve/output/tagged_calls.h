@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "serve/output/template_traits.h"
 #include "serve/requests/chat_tools.h"

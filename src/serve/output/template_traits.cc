@@ -9,7 +9,9 @@ namespace neuronmm::serve {
 namespace {
 
 struct SourceMark {
-  std::string_view text;  // occurs in the templates of this syntax, and in those of none below it
+  // Occurs in the templates of this syntax, and in no template of a syntax that is looked for
+  // later.
+  std::string_view text;
   ToolSyntax syntax;
 };
 

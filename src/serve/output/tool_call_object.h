@@ -4,7 +4,6 @@
 // file.
 
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 

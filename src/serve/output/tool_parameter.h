@@ -1,6 +1,6 @@
 #pragma once
 // Converts arguments that a model writes as plain text to JSON, by the types in the tool's schema.
-// The parser of ToolSyntax::kXml uses it.
+// The parsers of calls between tags and of calls in Python use it.
 
 #include <string>
 #include <string_view>

@@ -62,7 +62,7 @@ class CompletePrefix {
 
   // Records that the text could end here. Levels deeper than the parser accepts are ignored.
   void end_at(size_t end) {
-    constexpr size_t kDeepest = 100;
+    constexpr size_t kDeepest = 100;  // as deep as parse_json_text() reads (io/json_builder.h)
     if (levels_.size() > kDeepest) return;
     end_ = end;
     closing_brackets_.clear();

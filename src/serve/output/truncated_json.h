@@ -1,6 +1,7 @@
 #pragma once
 // Parses JSON objects whose end is missing, for example because an answer reached its token limit
-// inside the arguments of a call. AnthropicWriter uses it, because its format demands an object.
+// inside the arguments of a call. The writers and readers of protocols whose arguments are objects
+// (Anthropic, Ollama) use it.
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "serve/responses/embedding_writer.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>

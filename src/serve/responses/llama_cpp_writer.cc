@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/responses/logprob_json.h"
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::serve {
@@ -18,11 +19,10 @@ Json probability_json(const text::Tokenizer& tokenizer, const model::TokenLogpro
   const std::string bytes = tokenizer.token_bytes(token.id);
   Json numbers = Json::array();
   for (const char c : bytes) numbers.push_back(static_cast<unsigned char>(c));
-  constexpr double kLeast = -9999.0;  // JSON has no infinity
   return {{"id", token.id},
           {"token", bytes.substr(0, static_cast<size_t>(text::valid_utf8_length(bytes)))},
           {"bytes", std::move(numbers)},
-          {"logprob", std::max(token.logprob, kLeast)}};
+          {"logprob", finite_logprob(token.logprob)}};
 }
 
 Json probabilities_json(const text::Tokenizer& tokenizer, const model::TokenLogprobs& logprobs) {

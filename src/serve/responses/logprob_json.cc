@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/unicode/utf8.h"
 #include "text/unicode/utf8_stream.h"
 
 namespace neuronmm::serve {
@@ -14,22 +15,18 @@ std::string as_utf8(std::string_view bytes) {
   return text + stream.finish();
 }
 
-int64_t code_points(std::string_view utf8) {
-  return std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xC0) != 0x80; });
-}
-
-// Replaces the log probability of a probability of 0, because JSON has no infinity.
-double finite(double logprob) { return std::max(logprob, -9999.0); }
-
 Json token_json(const text::Tokenizer& tokenizer, const model::TokenLogprob& token) {
   const std::string text = tokenizer.decode_inside(token.id);
   Json bytes = Json::array();
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-  return {
-      {"token", as_utf8(text)}, {"logprob", finite(token.logprob)}, {"bytes", std::move(bytes)}};
+  return {{"token", as_utf8(text)},
+          {"logprob", finite_logprob(token.logprob)},
+          {"bytes", std::move(bytes)}};
 }
 
 }  // namespace
+
+double finite_logprob(double logprob) { return std::max(logprob, -9999.0); }
 
 Json chat_logprob(const text::Tokenizer& tokenizer, const model::TokenLogprobs& logprobs) {
   Json json = token_json(tokenizer, logprobs.chosen);
@@ -44,8 +41,8 @@ void TextCompletionLogprobs::add(const text::Tokenizer& tokenizer, text::TokenId
   const std::string text = text_of(id);
   tokens_.push_back(text);
   text_offset_.push_back(offset_);
-  offset_ += code_points(text);
-  token_logprobs_.push_back(logprobs ? Json(finite(logprobs->chosen.logprob)) : Json());
+  offset_ += text::count_code_points(text);
+  token_logprobs_.push_back(logprobs ? Json(finite_logprob(logprobs->chosen.logprob)) : Json());
   if (!logprobs) {
     top_logprobs_.push_back(nullptr);
     return;
@@ -53,8 +50,8 @@ void TextCompletionLogprobs::add(const text::Tokenizer& tokenizer, text::TokenId
   // The most likely tokens and, if it is not among them, the token itself.
   Json top = Json::object();
   for (const model::TokenLogprob& token : logprobs->top)
-    top.emplace(text_of(token.id), finite(token.logprob));
-  top.emplace(text, finite(logprobs->chosen.logprob));
+    top.emplace(text_of(token.id), finite_logprob(token.logprob));
+  top.emplace(text, finite_logprob(logprobs->chosen.logprob));
   top_logprobs_.push_back(std::move(top));
 }
 

@@ -1,10 +1,8 @@
 #pragma once
 // Writes the log probabilities of tokens in the two formats of OpenAI's APIs: one for chats and
-// responses, one for text completions. The writers of these three APIs use it
-// (chat_completion_writer.h, responses_api_writer.h, text_completion_writer.h).
+// responses, one for text completions. The writers of all APIs with log probabilities use it.
 //
-// Nothing here can fail. A probability of 0 has the log probability -9999, because JSON has no
-// infinity. An id outside the vocabulary has an empty text.
+// Nothing here can fail. An id outside the vocabulary has an empty text.
 
 #include <cstdint>
 #include <optional>
@@ -14,6 +12,9 @@
 #include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
+
+// Returns the log probability, but -9999 for a probability of 0, because JSON has no infinity.
+double finite_logprob(double logprob);
 
 // Returns the format of chats: {"token", "logprob", "bytes", "top_logprobs": [{"token", "logprob",
 // "bytes"}, ...]}. "bytes" has the bytes of the token, which may be a part of a character. "token"

@@ -110,7 +110,8 @@ bool is_all(const std::vector<CharacterRange>& ranges) {
   return CharacterSet::of(ranges).ranges() == CharacterSet::all().ranges();
 }
 
-// The memory of a rule for a set of characters in the table of these rules, without the ranges.
+// The memory of a rule for a set of characters in the table of these rules, without the ranges, in
+// bytes. Assumed.
 constexpr int64_t kSetBytes = 120;
 
 // Adds a position for each state of a language and edges for its edges. `rule_of` returns a rule
@@ -157,7 +158,7 @@ class LanguageEdges {
     for (const CharacterRange range : set) characters_.add(from, range, to);
   }
 
-  static constexpr int64_t kStepsPerState = 10, kStepsPerRange = 10;
+  static constexpr int64_t kStepsPerState = 10, kStepsPerRange = 10;  // of the budget. Assumed
 
   Grammar& grammar_;
   Budget& budget_;

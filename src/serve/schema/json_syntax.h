@@ -27,6 +27,7 @@ std::string json_text_of(std::string_view utf8);
 
 class JsonSyntax {
  public:
+  // Assumed: 16 levels of two spaces, or eight of four, suffice to read an answer.
   static constexpr int kMaxIndentation = 32;
 
   // Charges `budget` for its own tables. The grammar charges for itself.

@@ -143,7 +143,7 @@ class NumberAutomaton {
   }
 
  private:
-  // The steps of one divisor in one state: twelve characters are read and looked up.
+  // The steps of one divisor in one state: twelve characters are read and looked up. Assumed.
   static constexpr int64_t kStepsPerState = 30;
   // The memory of a state as the key of a map, with its edges and its place in the tables. Assumed.
   static constexpr int64_t kStateBytes = 560;

@@ -35,7 +35,7 @@ enum class NumberDigits {
   // model that writes digits then comes to an end.
   kMachine,
 };
-inline constexpr int kMostSignificant = 17;  // documented: any double can be told by them
+inline constexpr int kMostSignificant = 17;  // documented (IEEE 754): they tell all doubles apart
 inline constexpr int kMostWhole = 19;        // documented: those of the largest 64-bit integer
 
 // Returns an error if the automaton would have more than StringLanguage::kMaxStates states, or if a

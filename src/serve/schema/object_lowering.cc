@@ -1,6 +1,7 @@
 #include "serve/schema/object_lowering.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -151,6 +152,10 @@ Status ObjectLowering::collect_others() {
   return {};
 }
 
+int64_t ObjectLowering::required_properties() const {
+  return std::ranges::count_if(named_, &Named::required);
+}
+
 // Returns why no number of properties is allowed, or an empty text if some number is.
 std::string ObjectLowering::count_contradiction() const {
   const int64_t least = limits_.minimum, most = limits_.maximum.value_or(least);
@@ -159,19 +164,16 @@ std::string ObjectLowering::count_contradiction() const {
   if (others_.empty() && least > std::ssize(named_))
     return fmt::format("minProperties {} is more than the properties that it may have, {}", least,
                        named_.size());
-  const auto required = std::ranges::count_if(named_, &Named::required);
-  if (limits_.maximum && required > most)
-    return fmt::format("its required properties, {}, are more than maxProperties {}", required,
-                       most);
+  if (limits_.maximum && required_properties() > most)
+    return fmt::format("its required properties, {}, are more than maxProperties {}",
+                       required_properties(), most);
   return "";
 }
 
 // Decides how far properties must be counted. A minimum above one cannot be enforced with unnamed
 // properties: a model can write the same one twice, which a reader counts once.
 Status ObjectLowering::decide_counts() {
-  const auto required = std::count_if(named_.begin(), named_.end(),
-                                      [](const Named& property) { return property.required; });
-  minimum_ = limits_.minimum <= required ? 0 : limits_.minimum;
+  minimum_ = limits_.minimum <= required_properties() ? 0 : limits_.minimum;
   maximum_ = limits_.maximum;
   if (others_.empty() && maximum_ && *maximum_ >= std::ssize(named_)) maximum_.reset();
   if (minimum_ > 1 && !others_.empty())
@@ -191,8 +193,9 @@ void ObjectLowering::connect() {
   if (grammar.too_large()) return;
   all_optional_from_ = named_.size();
   while (all_optional_from_ > 0 && !named_[all_optional_from_ - 1].required) --all_optional_from_;
-  if (!lowering_.budget().allocate(8 * std::ssize(named_) * (largest_count_ + 1))) return;
-  positions_.assign(2 * (named_.size() + 1) * static_cast<size_t>(largest_count_ + 1), -1);
+  const int64_t positions = 2 * (std::ssize(named_) + 1) * (largest_count_ + 1);
+  if (!lowering_.budget().allocate(positions * static_cast<int64_t>(sizeof(PositionId)))) return;
+  positions_.assign(static_cast<size_t>(positions), -1);
   grammar.add_text(point_.from, "{", after(0, 0));
   for (size_t next = 0; next <= named_.size() && !grammar.too_large(); ++next) {
     for (int64_t count = 0; count <= largest_count_; ++count) {

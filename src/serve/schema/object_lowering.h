@@ -20,7 +20,7 @@ class ObjectLowering {
   Status run();
 
  private:
-  // The most classes of names that overlapping patterns may make.
+  // The most classes of names that overlapping patterns may make. Assumed.
   static constexpr size_t kMaxClasses = 64;
 
   // A property that the schema names.
@@ -47,6 +47,7 @@ class ObjectLowering {
   Result<NameClass> unnamed() const;
   Result<std::vector<NameClass>> split_by_patterns(NameClass all) const;
   Conjunction schemas_of(const NameClass& names) const;
+  int64_t required_properties() const;
   std::string count_contradiction() const;
   Status decide_counts();
   void connect();

@@ -178,8 +178,8 @@ class SequenceCompiler {
 
   // The most notes that are kept. A header has no room for more.
   static constexpr size_t kMostNotes = 50;
-  static constexpr int64_t kStepsPerNote = 100;
-  // The memory of minimum_call_depths() for a position and for an edge.
+  static constexpr int64_t kStepsPerNote = 100;  // of the budget. Assumed
+  // The memory of minimum_call_depths() for a position and for an edge, in bytes. Assumed.
   static constexpr int64_t kSearchBytesPerEdge = 24;
 
   const LoweringSettings& settings_;

@@ -9,15 +9,8 @@ namespace {
 
 using ComplementKind = Shape::Kind;
 
-const Json kNothing = false;
-const Json kTrue = true;
-
 // The memory of a PropertySchemas with one property, without the name. Assumed.
 constexpr int64_t kOnePropertyBytes = 400;
-
-bool is_schema_of_all(const Json& schema) {
-  return schema == kTrue || (schema.is_object() && schema.empty());
-}
 
 // Collects shapes, each of which breaks one limit of the given shape.
 class ShapeComplement {
@@ -106,7 +99,7 @@ class ShapeComplement {
   // Adds shapes of arrays with an item that its schema does not allow, in the prefix or after it.
   Status some_item(const ItemSchemas& items) {
     for (size_t i = 0; i < items.prefix.size(); ++i) {
-      if (items.prefix[i] == nullptr || is_schema_of_all(*items.prefix[i])) continue;
+      if (items.prefix[i] == nullptr || allows_all(*items.prefix[i])) continue;
       if (!budget_.allocate(static_cast<int64_t>((i + 1) * sizeof(void*)))) return budget_.error();
       ArrayLimits& limits = add(ComplementKind::kArray).array;
       limits.minimum = static_cast<int64_t>(i) + 1;
@@ -116,8 +109,8 @@ class ShapeComplement {
       broken.prefix.push_back(negate_(*items.prefix[i]));
       limits.items.push_back(std::move(broken));
     }
-    if (items.rest == nullptr || is_schema_of_all(*items.rest)) return {};
-    if (*items.rest == kNothing) {
+    if (items.rest == nullptr || allows_all(*items.rest)) return {};
+    if (*items.rest == kNoValue) {
       add(ComplementKind::kArray).array.minimum = std::ssize(items.prefix) + 1;
     } else if (items.prefix.empty()) {
       add(ComplementKind::kArray).array.contains = {{negate_(*items.rest), 1, std::nullopt}};
@@ -131,20 +124,20 @@ class ShapeComplement {
     counts(ComplementKind::kObject, limits.minimum, limits.maximum,
            [](Shape& shape) -> ObjectLimits& { return shape.object; });
     if (!limits.names.empty()) return fail("propertyNames is not negated");
-    for (const std::string& name : limits.required) with_property(name, kNothing);
+    for (const std::string& name : limits.required) with_property(name, kNoValue);
     for (const auto& properties : limits.properties) {
       const bool limits_others =
-          properties->additional != nullptr && !is_schema_of_all(*properties->additional);
+          properties->additional != nullptr && !allows_all(*properties->additional);
       const bool has_patterns =
           std::any_of(properties->patterns.begin(), properties->patterns.end(),
-                      [](const auto& pattern) { return !is_schema_of_all(*pattern.second); });
+                      [](const auto& pattern) { return !allows_all(*pattern.second); });
       if (limits_others || has_patterns)
         return fail(
             "properties that are not named (additionalProperties, patternProperties, "
             "unevaluatedProperties) are not negated");
       for (const std::string& name : properties->names) {
         const Json& schema = *properties->named.at(name);
-        if (is_schema_of_all(schema)) continue;
+        if (allows_all(schema)) continue;
         with_property(name, *negate_(schema)).required = {name};
       }
     }
@@ -180,7 +173,7 @@ class ShapeComplement {
     if (!null) add(ComplementKind::kNull);
     add(ComplementKind::kArray).array.minimum = no_items ? 1 : 0;
     add(ComplementKind::kObject).object.minimum = no_properties ? 1 : 0;
-    for (const Json* value : {&kTrue, &kNothing}) {
+    for (const Json* value : {&kAnyValue, &kNoValue}) {  // as constants: true and false
       if (!booleans.contains(value->get<bool>()))
         add(ComplementKind::kLiterals).literals.push_back(value);
     }

@@ -1,15 +1,18 @@
 #include "serve/schema/schema_document.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace neuronmm::grammar {
+
+const Json kAnyValue = true;
+const Json kNoValue = false;
+
 namespace {
 
 // The memory of a value's place with its share of the hash table. Assumed.
 constexpr int64_t kIndexedBytes = 160;
-// Objects keep the order of their keys, so a key is found by comparing them one after the other.
-constexpr int64_t kKeysPerStep = 1;
 
 const std::string* string_field(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
@@ -80,6 +83,10 @@ const Json* child(const Json& parent, const std::string& token) {
 }
 
 }  // namespace
+
+bool allows_all(const Json& schema) {
+  return schema == kAnyValue || (schema.is_object() && schema.empty());
+}
 
 SchemaDocument::SchemaDocument(const Json& root, std::string source, Budget& budget)
     : root_(&root), source_(std::move(source)), budget_(&budget) {}
@@ -171,7 +178,8 @@ Result<const Json*> SchemaDocument::resolve(const std::string& reference, const 
   } else {
     for (size_t at = 0; at < fragment.size() && target != nullptr;) {
       const size_t end = std::min(fragment.find('/', at + 1), fragment.size());
-      if (!budget_->spend(1 + std::ssize(*target) / kKeysPerStep)) return budget_->error();
+      // Objects keep the order of their keys, so the keys are compared one after the other.
+      if (!budget_->spend(1 + std::ssize(*target))) return budget_->error();
       target = child(*target, unescaped(std::string_view(fragment).substr(at + 1, end - at - 1)));
       at = end;
     }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include <nlohmann/json.hpp>
@@ -16,17 +17,25 @@ namespace neuronmm::grammar {
 
 using Json = nlohmann::ordered_json;  // keeps the order in which a schema lists its properties
 
+// The schemas that allow every value and none: true and false. They live as long as the program.
+extern const Json kAnyValue, kNoValue;
+// Returns whether a schema allows every value because it has no keywords.
+bool allows_all(const Json& schema);
+
 class SchemaDocument {
  public:
-  static constexpr int64_t kMaxValues = 200'000;  // JSON values of a document, at all depths
+  // The most JSON values of a document, at all depths, and how deep they may nest. Assumed: schemas
+  // that people write have far fewer.
+  static constexpr int64_t kMaxValues = 200'000;
   static constexpr int kMaxDepth = 100;
 
   // Parses the text of a schema. Returns an error if it is not JSON or too deep.
   static Result<Json> parse(std::string_view text, const std::string& source);
 
   // Reads a schema. `source` begins every message ("response_format.json_schema.schema"). `root`
-  // must outlive the document and stay at its address.
-  // The compilation of the schema is charged to `budget`, which must outlive the document.
+  // must outlive the document and stay at its address. The compilation of the schema is charged to
+  // `budget`, which must outlive the document, too. Returns an error if the schema is too large or
+  // too deep, or if the budget is exceeded.
   static Result<SchemaDocument> read(const Json& root, std::string source, Budget& budget);
 
   // Returns the part that a reference of the schema `from` leads to. The reference must be local:

@@ -16,7 +16,7 @@ constexpr const char* kUnsupported[] = {"$dynamicRef", "$recursiveRef"};
 
 // The memory of a property in PropertySchemas, without its name, which is there twice. Assumed.
 constexpr int64_t kPropertyBytes = 180;
-// The steps that looking for all keywords takes, for each key of the schema.
+// The steps that looking for all keywords takes, for each key of the schema. Assumed.
 constexpr int64_t kStepsPerKey = 16;
 
 const Json* keyword(const Json& schema, const char* name) {

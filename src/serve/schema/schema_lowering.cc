@@ -10,9 +10,9 @@
 namespace neuronmm::grammar {
 namespace {
 
-// The longest string without a pattern, and the longest array, if the schema's maximum is larger.
-// Assumed: no answer needs longer ones.
-constexpr int64_t kMostCharacters = 1 << 16, kMostItems = 1 << 14;
+// The longest string without a pattern, if the schema's maximum is larger. Assumed: no answer needs
+// a longer one.
+constexpr int64_t kMostCharacters = 1 << 16;
 
 // Returns why no number of items is allowed, or an empty text if some number is.
 std::string count_contradiction(const ArrayLimits& limits) {
@@ -32,10 +32,6 @@ std::string count_contradiction(const ArrayLimits& limits) {
 
 // The steps of looking a rule up, and the memory of a rule in the tables. Assumed.
 constexpr int64_t kStepsPerRule = 20, kRuleBytes = 200;
-
-bool allows_all(const Json& schema) {
-  return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
-}
 
 }  // namespace
 

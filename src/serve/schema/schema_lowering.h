@@ -26,6 +26,9 @@ struct LoweringSettings {
 
 class SchemaLowering {
  public:
+  // The longest array, if the schema's maximum is larger. Assumed: no answer needs a longer one.
+  static constexpr int64_t kMostItems = 1 << 14;
+
   SchemaLowering(const SchemaDocument& document, const LoweringSettings& settings, Grammar& grammar,
                  JsonSyntax& syntax)
       : document_(document),

@@ -7,17 +7,15 @@
 #include "serve/schema/schema_complement.h"
 #include "serve/schema/schema_keywords.h"
 #include "serve/schema/unevaluated.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {
 
 using Literals = std::vector<const Json*>;
 
-const Json kNever = false;
-const Json kAlways = true;
-
 // The memory of a text as the member of a set, and how many bytes of text are written, compared and
-// sorted in one step.
+// sorted in one step. Assumed.
 constexpr int64_t kBytesPerText = 80, kTextBytesPerStep = 4;
 
 // Returns the steps that comparing a constant with a shape takes at most, without its items.
@@ -42,12 +40,8 @@ std::set<std::string> canonical_texts(const Literals& values) {
 void forbid(Shape& object, const std::string& name) {
   PropertySchemas never;
   never.evaluates = false;
-  never.add(name, &kNever);
+  never.add(name, &kNoValue);
   object.object.properties.push_back(std::make_shared<const PropertySchemas>(std::move(never)));
-}
-
-int64_t characters(const std::string& utf8) {
-  return std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 bool in_all(const std::vector<Language>& languages, const std::string& text) {
@@ -91,7 +85,7 @@ const Json& SchemaNormalizer::part_of(const Json& schema) const {
 }
 
 Result<Shapes> SchemaNormalizer::shapes_of(const Conjunction& schemas) {
-  NMM_ASSIGN(const Shapes* first, shapes_of(schemas.empty() ? kAlways : *schemas.front()));
+  NMM_ASSIGN(const Shapes* first, shapes_of(schemas.empty() ? kAnyValue : *schemas.front()));
   NMM_TRY(grammar::charge(*first, budget()));
   Shapes shapes = *first;
   for (size_t i = 1; i < schemas.size(); ++i) {
@@ -326,7 +320,8 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
   Shapes result;
   for (const Shape& shape : shapes) {
     if (shape.kind == Shape::Kind::kLiterals)
-      return document_.error_at(schema, "", "dependencies between properties of constants");
+      return document_.error_at(
+          schema, "", "dependencies between the properties of constants are not supported");
     NMM_TRY(grammar::charge(shape, budget()));
     result.push_back(shape);
     if (shape.kind != Shape::Kind::kObject) continue;
@@ -354,7 +349,7 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
 }
 
 const Json* SchemaNormalizer::negated(const Json& schema) {
-  if (schema.is_boolean()) return schema.get<bool>() ? &kNever : &kAlways;
+  if (schema.is_boolean()) return schema.get<bool>() ? &kNoValue : &kAnyValue;
   if (const auto found = negation_of_.find(&schema); found != negation_of_.end())
     return found->second;
   const auto [place, is_new] = negated_by_.try_emplace(&schema, nullptr);
@@ -367,7 +362,7 @@ const Json* SchemaNormalizer::negated(const Json& schema) {
 
 Result<Shapes> SchemaNormalizer::complement(const Json& schema) {
   NMM_ASSIGN(const Shapes* allowed, shapes_of(schema));
-  NMM_ASSIGN(const Shapes* all, shapes_of(kAlways));
+  NMM_ASSIGN(const Shapes* all, shapes_of(kAnyValue));
   const Negate negate = [this](const Json& part) { return negated(part); };
   Shapes result = *all;
   for (const Shape& shape : *allowed) {
@@ -391,7 +386,7 @@ Status SchemaNormalizer::apply_condition(const Json& schema, Shapes& shapes) {
   const auto condition = schema.find("if"), then = schema.find("then"), other = schema.find("else");
   if (condition == schema.end()) return {};
   const auto or_always = [&](const auto& found) {
-    return found == schema.end() ? &kAlways : &*found;
+    return found == schema.end() ? &kAnyValue : &*found;
   };
   NMM_ASSIGN(Shapes if_true, shapes_of({&*condition, or_always(then)}));
   NMM_ASSIGN(const Shapes if_false, shapes_of({negated(*condition), or_always(other)}));
@@ -485,7 +480,7 @@ Result<bool> SchemaNormalizer::admits(const Shape& shape, const Json& value) {
       return !shape.number.integer || Decimal::of(value).fraction.empty();
     case Shape::Kind::kString: {
       const auto& text = value.get_ref<const std::string&>();
-      return within(characters(text), shape.string.minimum, shape.string.maximum) &&
+      return within(text::count_code_points(text), shape.string.minimum, shape.string.maximum) &&
              in_all(shape.string.languages, text);
     }
     case Shape::Kind::kArray:

@@ -29,9 +29,11 @@ using BranchAddresses = std::pair<const Json*, const Json*>;
 
 class SchemaNormalizer {
  public:
-  static constexpr int64_t kMaxShapes = 1000;  // the most alternative shapes of one value
-  static constexpr int kMaxDepth = 200;        // how deep schemas of the same value may nest
-  static constexpr size_t kMaxBranches = 50;   // the most branches of a oneOf that are compared
+  // The most alternative shapes of one value, how deep schemas of the same value may nest, and the
+  // most branches of a oneOf that are compared. Assumed.
+  static constexpr int64_t kMaxShapes = 1000;
+  static constexpr int kMaxDepth = 200;
+  static constexpr size_t kMaxBranches = 50;
   // The most shapes of a oneOf after the values that its branches share are taken out. Assumed:
   // each shape becomes a part of the grammar.
   static constexpr int64_t kMaxExclusive = 100;

@@ -8,8 +8,6 @@ namespace {
 
 constexpr size_t kMostOverlapping = 6;  // bounds the number of combinations, which is 2^6
 
-const Json kAnything = true;
-
 // The properties or items that a shape's schemas have evaluated.
 struct Evaluated {
   bool all = false;
@@ -39,7 +37,7 @@ Evaluated evaluated_by(const Shape& shape) {
 
 // Charges a set of names, and another copy of them in a PropertySchemas.
 Status charge_names(const Evaluated& evaluated, Budget& budget) {
-  constexpr int64_t kBytesPerName = 250;
+  constexpr int64_t kBytesPerName = 250;  // in a set and in a table. Assumed
   int64_t bytes = static_cast<int64_t>(evaluated.prefix * sizeof(void*)) +
                   std::ssize(evaluated.patterns) * kBytesPerName;
   for (const std::string& name : evaluated.names) bytes += kBytesPerName + 3 * std::ssize(name);
@@ -93,9 +91,9 @@ Status limit_rest(Shape& shape, const Json& schema, Budget& budget) {
     return {};
   }
   PropertySchemas properties;
-  for (const std::string& name : evaluated.names) properties.add(name, &kAnything);
+  for (const std::string& name : evaluated.names) properties.add(name, &kAnyValue);
   for (const Language& language : evaluated.patterns)
-    properties.patterns.emplace_back(language, &kAnything);
+    properties.patterns.emplace_back(language, &kAnyValue);
   properties.additional = &schema;
   properties.mentions_others = true;
   shape.object.properties.push_back(std::make_shared<const PropertySchemas>(std::move(properties)));

@@ -14,8 +14,6 @@ namespace {
 using UniqueLiterals = std::vector<const Json*>;
 
 const Json kNull = nullptr;
-const Json kFalse = false;
-const Json kTrueItem = true;
 
 // The memory of a constant in the tables of an array. Assumed.
 constexpr int64_t kConstantBytes = 120;
@@ -143,7 +141,7 @@ std::optional<UniqueLiterals> UniqueArrayLowering::constants_of(const Shapes& sh
         values.push_back(&kNull);
         break;
       case Shape::Kind::kBoolean:
-        values.insert(values.end(), {&kFalse, &kTrueItem});
+        values.insert(values.end(), {&kNoValue, &kAnyValue});  // as constants: false and true
         break;
       case Shape::Kind::kLiterals:
         values.insert(values.end(), shape.literals.begin(), shape.literals.end());
@@ -231,8 +229,9 @@ bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
 }
 
 template <typename AddItems>
-void UniqueArrayLowering::add_rows(size_t states, const AddItems& add_items) {
-  const int64_t last = limits_.maximum.value_or(limits_.minimum);
+void UniqueArrayLowering::add_rows(size_t states, int64_t most, const AddItems& add_items) {
+  const int64_t last =
+      std::min(limits_.maximum.value_or(limits_.minimum), std::max(limits_.minimum, most));
   const auto new_row = [&] {
     std::vector<PositionId> row(states);
     for (PositionId& position : row) position = grammar_.add_position();
@@ -263,7 +262,7 @@ void UniqueArrayLowering::add_rows(size_t states, const AddItems& add_items) {
 void UniqueArrayLowering::add_in_order(const Literals& values) {
   std::vector<RuleId> rules;
   for (const Json* value : values) rules.push_back(constant(*value));
-  add_rows(values.size() + 1,
+  add_rows(values.size() + 1, std::ssize(values),
            [&](size_t state, PositionId from, const auto& after, const auto& before) {
              if (state == values.size()) return;
              grammar_.add_call(from, rules[state], after[state + 1]);
@@ -280,9 +279,10 @@ void UniqueArrayLowering::add_strings(const StringLanguage& language) {
   const PositionId first = grammar_.add_position();
   lowering_.syntax_.add_string_without_calls(start, language, end);
   grammar_.mark_unique(first, grammar_.add_position());
-  add_rows(1, [&](size_t, PositionId from, const auto& after, const auto&) {
-    grammar_.add_call(from, rule, after[0]);
-  });
+  add_rows(1, SchemaLowering::kMostItems,
+           [&](size_t, PositionId from, const auto& after, const auto&) {
+             grammar_.add_call(from, rule, after[0]);
+           });
 }
 
 }  // namespace neuronmm::grammar

@@ -43,13 +43,14 @@ class UniqueArrayLowering {
   void add_strings(const StringLanguage& language);
   RuleId constant(const Json& value);
 
-  // Adds the array as rows of positions, a row for each number of items that matters. A row has two
-  // positions for each of `states` states, one before an item and one after it. For every state,
+  // Adds the array as rows of positions, a row for each number of items that matters. There are no
+  // rows for more than `most` items, unless minItems is larger. A row has two positions for each of
+  // `states` states, one before an item and one after it. For every state,
   // add_items(state, from, after, next) adds edges from `from`, which is before an item. An edge
   // may read the item and lead to after[another state], which is after it. It may also read
   // nothing and lead to next[another state], which is before the same item.
   template <typename AddItems>
-  void add_rows(size_t states, const AddItems& add_items);
+  void add_rows(size_t states, int64_t most, const AddItems& add_items);
   void close(PositionId after);
 
   SchemaLowering& lowering_;

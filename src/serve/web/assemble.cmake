@@ -20,7 +20,7 @@ function(policy_hash text result)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(SHA256 digits "${text}")
   set(letters "")
-  foreach(begin RANGE 0 60 6)  # three bytes are four letters; of the last group there are two
+  foreach(begin RANGE 0 60 6)
     string(SUBSTRING "${digits}00" ${begin} 6 group)
     foreach(shift 18 12 6 0)
       math(EXPR index "(0x${group} >> ${shift}) & 63")

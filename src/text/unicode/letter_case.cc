@@ -1,12 +1,11 @@
 #include "text/unicode/letter_case.h"
 
-#include <algorithm>
-
 #include <utf8proc.h>
 
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::text {
+
 std::string capitalize(std::string_view text) {
   std::string out;
   for (bool first = true; !text.empty(); first = false) {
@@ -21,12 +20,6 @@ std::string capitalize(std::string_view text) {
     text.remove_prefix(static_cast<size_t>(step.length));
   }
   return out;
-}
-
-// Every byte that does not continue a character begins one.
-int64_t count_code_points(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
 }
 
 }  // namespace neuronmm::text

@@ -1,7 +1,6 @@
 #pragma once
 // Letter case of Unicode text, for the tasks of src/eval that copy Python's text functions.
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,8 +11,5 @@ namespace neuronmm::text {
 // special ones ("ß" at the start, "İ", "Σ" at the end of a word), which are missing here. Bytes
 // that are not UTF-8 stay as they are.
 std::string capitalize(std::string_view text);
-
-// Returns the number of characters in UTF-8 text, as Python's len() counts them.
-int64_t count_code_points(std::string_view text);
 
 }  // namespace neuronmm::text

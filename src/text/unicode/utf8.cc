@@ -1,5 +1,6 @@
 #include "text/unicode/utf8.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace neuronmm::text {
@@ -62,6 +63,12 @@ int64_t valid_utf8_length(std::string_view text) {
     i += static_cast<size_t>(step.length);
   }
   return static_cast<int64_t>(i);
+}
+
+// Every byte that does not continue a character begins one.
+int64_t count_code_points(std::string_view text) {
+  return std::ranges::count_if(
+      text, [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; });
 }
 
 void append_utf8(char32_t code_point, std::string& out) {

@@ -28,6 +28,9 @@ Utf8Step next_utf8(std::string_view text);
 // Returns the length of the longest prefix that is UTF-8, in bytes.
 int64_t valid_utf8_length(std::string_view text);
 
+// Returns the number of characters in UTF-8 text, as Python's len() counts them.
+int64_t count_code_points(std::string_view text);
+
 void append_utf8(char32_t code_point, std::string& out);
 
 }  // namespace neuronmm::text

@@ -10,7 +10,9 @@
 namespace neuronmm::grammar {
 
 inline bool accepts(Automaton& automaton, std::string_view text) {
-  if (!automaton.accepts(text)) return false;
+  if (automaton.empty()) return false;
+  const StateId end = automaton.step(automaton.start(), text);
+  if (end == Automaton::kDead || !automaton.is_complete(end)) return false;
   UniqueStrings strings;
   StateId state = automaton.start();
   for (size_t i = 0; i < text.size(); ++i) {

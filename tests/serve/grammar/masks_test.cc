@@ -13,6 +13,7 @@
 #include "schema_validator.h"
 #include "serve/grammar/grammar_cache.h"
 #include "serve/grammar/matcher.h"
+#include "serve/grammar/token_mask.h"
 
 namespace neuronmm::grammar {
 namespace {
@@ -243,6 +244,28 @@ TokenId token_of_byte(const TokenVocabulary& vocabulary, char byte) {
   TokenId token = 0;
   while (vocabulary.text(token) != std::string_view(&byte, 1)) ++token;
   return token;
+}
+
+// The automaton that has allowed a token must read it, too. A new one might find the step too
+// large.
+TEST(Masks, AnAnswerKeepsItsAutomatonUntilItsNextMask) {
+  auto compiled = compile_schema(Json::parse(R"({"type": "string"})"), "schema");
+  ASSERT_TRUE(compiled.ok());
+  const auto masks = TokenMasks::make(std::move(compiled).value(), demo_vocabulary(), 0).value();
+  const TokenVocabulary& vocabulary = masks->vocabulary();
+  constexpr int64_t kAnyWork = int64_t{1} << 40;
+  std::vector<uint64_t> mask(vocabulary.mask_words());
+  auto first = masks->start(), second = masks->start();
+  (void)masks->allowed(first, mask, kAnyWork);
+  const auto automaton = first.automaton;
+  (void)masks->allowed(second, mask, kAnyWork);  // states are forgotten before every mask
+  EXPECT_NE(second.automaton, automaton);
+  masks->advance(first, token_of_byte(vocabulary, '"'));
+  EXPECT_EQ(first.automaton, automaton);
+  EXPECT_FALSE(masks->is_complete(first));
+  (void)masks->allowed(first, mask, kAnyWork);
+  EXPECT_NE(first.automaton, automaton);
+  EXPECT_TRUE(is_allowed(mask, token_of_byte(vocabulary, 'a')));
 }
 
 // Without work, a mask has tokens of one byte only. It is completed when the state comes again.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "serve/grammar/token_mask.h"
 #include "serve/http/served_demo.h"
 #include "serve/http/strict_calls_constraint.h"
 #include "serve/http/thinking_constraint.h"

@@ -77,6 +77,15 @@ class Chat(PageTest):
         self.named("Undo").click()
         self.wait(lambda: len(self.all(".message")) == 4, "what was there")
 
+    def test_copy_can_be_pressed_twice(self):
+        self.submit_and_wait("one")
+        copy = self.named("Copy", ".answer")
+        copy.click()
+        self.wait(lambda: copy.text == "Copied", "the first copy")
+        copy.click()
+        time.sleep(2)
+        self.assertEqual("Copy", copy.text)
+
     def test_edit_can_be_cancelled(self):
         self.submit_and_wait("one")
         self.named("Edit").click()

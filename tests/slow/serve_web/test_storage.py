@@ -71,6 +71,21 @@ class Storage(PageTest):
         self.driver.switch_to.window(page)
         self.wait(lambda: self.answer() == "You said: two", "the other tab's message")
 
+    def test_changes_of_other_conversations_leave_the_open_one_alone(self):
+        self.submit_and_wait("one")
+        self.submit_and_wait("two")
+        page = self.driver.current_window_handle
+        self.driver.switch_to.new_window("tab")
+        self.driver.get(self.server.url)
+        self.named("New conversation").click()
+        self.submit_and_wait("other")
+        self.driver.close()
+        self.driver.switch_to.window(page)
+        self.wait(lambda: len(self.all("#list button")) == 2, "the other tab's conversation")
+        [button for button in self.all(".answer")[0].find_elements("css selector", "button") if button.text == "Regenerate"][0].click()
+        self.wait(lambda: self.idle() and len(self.all(".message")) == 2, "the shorter conversation")
+        self.assertEqual("You said: one", self.answer())
+
     def test_import_restores_an_export(self):
         self.submit_and_wait("markdown")
         self.submit_and_wait("think")
@@ -85,6 +100,13 @@ class Storage(PageTest):
         self.load(path.read_text())
         self.wait(lambda: "0 imported, 1 already here." in self.text("#undo"), "the second import")
         self.assertEqual(before, self.stored())
+
+    def test_import_of_new_and_known_conversations_opens_a_new_one(self):
+        conversations = [{"id": name, "title": name, "named": True, "messages": [{"role": "user", "content": name}]} for name in ("known", "new")]
+        self.load({"format": "neuronmm-conversations", "version": 1, "conversations": conversations[:1]})
+        self.load({"format": "neuronmm-conversations", "version": 1, "conversations": conversations[::-1]})
+        self.wait(lambda: "1 imported, 1 already here." in self.text("#undo"), "the second import")
+        self.assertEqual("new", self.text("#title"))
 
     def test_import_of_a_transcript_of_the_chat_command(self):
         self.load([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}])

@@ -104,15 +104,16 @@ async function importFile(file) {
     notify(`Nothing was imported of ${file.name}: ${error.message}`);
     return;
   }
-  let added = 0;
+  let added = 0, last = null;
   for (const conversation of read) {
     const here = app.conversations.get(conversation.id);
     if (here && JSON.stringify(here.messages) === JSON.stringify(conversation.messages)) continue;
     if (here) conversation.id = newId();
     save(conversation);
+    last = conversation;
     ++added;
   }
   showList();
-  if (added > 0) open(read.at(-1));
+  if (last) open(last);
   showUndoLine(`${added} imported, ${read.length - added} already here.`);
 }

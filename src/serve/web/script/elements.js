@@ -37,6 +37,7 @@ function notify(text) {
   $('notice').firstElementChild.textContent = text;
 }
 
+// Copies a text for the button `from`, which says "Copied" for a moment.
 async function copyText(text, from) {
   try {
     await navigator.clipboard.writeText(text);
@@ -47,9 +48,8 @@ async function copyText(text, from) {
     document.execCommand('copy');
     area.remove();
   }
-  const label = from.textContent;
   from.textContent = 'Copied';
-  setTimeout(() => { from.textContent = label; }, 1500);
+  setTimeout(() => { from.textContent = 'Copy'; }, 1500);
 }
 
 function download(name, value) {

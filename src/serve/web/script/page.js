@@ -65,13 +65,15 @@ function takeKey(event) {
 }
 
 // Loads the conversations again after another browser tab has changed one. A conversation that is
-// being answered in this tab stays as it is.
+// being answered in this tab stays as it is. So does the open one unless it is the one that has
+// changed, because the messages on the page belong to it.
 function takeStorageEvent({ key }) {
   const id = key?.startsWith(`${store.prefix}conversation.`) && key.slice(`${store.prefix}conversation.`.length);
   if (!id || runs.has(id)) return;
   loadConversations();
   for (const run of runs.values()) app.conversations.set(run.conversation.id, run.conversation);
-  app.current = app.conversations.get(app.current.id) ?? app.current;
+  if (app.current.id === id) app.current = app.conversations.get(id) ?? app.current;
+  else if (app.conversations.has(app.current.id)) app.conversations.set(app.current.id, app.current);
   showList();
   if (app.current.id === id) showConversation();
 }
