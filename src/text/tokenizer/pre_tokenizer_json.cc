@@ -142,9 +142,4 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
   });
 }
 
-Status read_gpt2_pre_tokenizer(PreTokenizer& pre_tokenizer) {
-  const json value = {{"add_prefix_space", false}};
-  return read_byte_level(io::JsonFields(value, "ByteLevel"), pre_tokenizer);
-}
-
 }  // namespace neuronmm::text

@@ -15,7 +15,5 @@ namespace neuronmm::text {
 // added: the caller adds it unless BPE works on bytes.
 Status read_pre_tokenizer(const nlohmann::json& value, const std::string& source,
                           PreTokenizer& pre_tokenizer, bool& ends_spelled);
-// Adds GPT-2's only step, a ByteLevel that puts no space before the text.
-Status read_gpt2_pre_tokenizer(PreTokenizer& pre_tokenizer);
 
 }  // namespace neuronmm::text

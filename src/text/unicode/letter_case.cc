@@ -7,6 +7,7 @@
 #include "text/unicode/utf8.h"
 
 namespace neuronmm::text {
+
 std::string capitalize(std::string_view text) {
   std::string out;
   for (bool first = true; !text.empty(); first = false) {
