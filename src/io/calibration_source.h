@@ -15,7 +15,6 @@ namespace neuronmm::io {
 
 class JsonFields;
 
-// One of these texts, a file.
 struct CalibrationSource {
   std::string name;    // of the file, without its folder
   std::string xxh3;    // io::checksum of the whole file
@@ -25,10 +24,8 @@ struct CalibrationSource {
   bool operator==(const CalibrationSource&) const = default;
 };
 
-// Returns the list for "calibration".
 nlohmann::ordered_json calibration_json(const std::vector<CalibrationSource>& sources);
-// Reads "calibration" from an object. Returns an empty list if the key is absent. Fails, naming the
-// entry, if the list has another form.
+// Empty where the key is absent.
 Result<std::vector<CalibrationSource>> read_calibration(const JsonFields& fields);
 
 }  // namespace neuronmm::io

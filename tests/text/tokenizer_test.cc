@@ -333,6 +333,14 @@ TEST_F(TokenizerFolder, SpecialTokensAreReadByName) {
                          {"unk_token", "<unk>"}}));
 }
 
+TEST_F(TokenizerFolder, AKeyOfTheConfigMayBeRepeatedWithItsValue) {
+  write("tokenizer.json", llama3_like().dump());
+  write("tokenizer_config.json",
+        R"({"x": {"a": 1, "a": 1}, "extra_special_tokens": {"image_token": "<i>"}})");
+  EXPECT_EQ(Tokenizer::load(folder_)->config().special_tokens,
+            (NamedTokens{{"image_token", "<i>"}}));
+}
+
 // The expected tokens are those of transformers 5.24 (PreTrainedTokenizerFast.from_pretrained).
 TEST_F(TokenizerFolder, TheSpecialTokensMapCountsAsInTransformers) {
   write("tokenizer.json", llama3_like().dump());
