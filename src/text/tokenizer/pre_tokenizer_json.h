@@ -3,6 +3,7 @@
 // errors.
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,6 +11,10 @@
 #include "text/tokenizer/tokenizer_definition.h"
 
 namespace neuronmm::text {
+
+// GPT-2's pattern, which ByteLevel uses if use_regex is true.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // Sets `ends_spelled` if the last step is ByteLevel. The step that spells its bytes is then not
 // added: the caller adds it unless BPE works on bytes.
