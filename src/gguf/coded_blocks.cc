@@ -6,15 +6,15 @@
 #include <cstring>
 
 #include "base/float16.h"
+#include "gguf/dequantize.h"
 #include "gguf/k_quants.h"
+#include "io/mxfp4.h"
 
 namespace neuronmm::gguf {
 namespace {
 
 constexpr int64_t kMostElements = 256;  // of a block
 constexpr int kGroup = 32, kGroupsOfK = 8, kGroupsOfQ6 = 16;
-
-uint8_t byte_at(const std::byte* bytes, int64_t i) { return std::to_integer<uint8_t>(bytes[i]); }
 
 // The low halves of 16 bytes are the first 16 codes, the high halves are the others.
 void halves(const std::byte* bytes, uint8_t* out) {
@@ -65,10 +65,6 @@ float half_scale(const std::byte* block) {
                                            : (exponent - 1) << 23);
 }
 
-constexpr std::array<int8_t, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                               1,    13,   25,  38,  53,  69,  89,  113};
-constexpr std::array<int8_t, 16> kE2M1Doubled = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                 0, -1, -2, -3, -4, -6, -8, -12};
 constexpr std::array<int8_t, 16> kNoTable = {};
 
 }  // namespace
@@ -93,8 +89,8 @@ constexpr CodedBlocks::Type kTypes[] = {
     {Number::kQ5_0, CodeKind::kInt8, 16, false, 1, kNoTable, five_bits_after<2>},
     {Number::kQ5_1, CodeKind::kInt8, 0, true, 1, kNoTable, five_bits_after<4>},
     {Number::kQ8_0, CodeKind::kInt8, 128, false, 1, kNoTable, signed_bytes},
-    {Number::kIQ4_NL, CodeKind::kTable4, 0, false, 1, kNonLinear, halves_after<2>},
-    {Number::kMXFP4, CodeKind::kTable4, 0, false, 1, kE2M1Doubled, halves_after<1>},
+    {Number::kIQ4_NL, CodeKind::kTable4, 0, false, 1, kIq4Levels, halves_after<2>},
+    {Number::kMXFP4, CodeKind::kTable4, 0, false, 1, io::kE2M1Doubled, halves_after<1>},
     {Number::kQ4_K, CodeKind::kInt4, 0, true, kGroupsOfK, kNoTable, q4_k_codes},
     {Number::kQ6_K, CodeKind::kInt8, 32, false, kGroupsOfQ6, kNoTable, q6_k_codes}};
 

@@ -12,6 +12,7 @@
 #include "gguf/grid_quants.h"
 #include "gguf/k_quants.h"
 #include "gguf/ternary_quants.h"
+#include "io/mxfp4.h"
 
 namespace neuronmm::gguf {
 namespace {
@@ -22,23 +23,23 @@ static_assert(std::endian::native == std::endian::little, "blocks are read in pl
 constexpr int kBlock = 32;
 constexpr int kHalf = kBlock / 2;
 
-// The values that the four bits of IQ4_NL and IQ4_XS stand for.
-constexpr std::array<float, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                              1,    13,   25,  38,  53,  69,  89,  113};
+constexpr std::array<float, 16> as_floats(const std::array<int8_t, 16>& table) {
+  std::array<float, 16> values{};
+  for (size_t i = 0; i < values.size(); ++i) values[i] = table[i];
+  return values;
+}
 
-uint8_t at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
-
-// The values that the four bits of MXFP4 stand for, doubled (OCP Microscaling Formats 1.0, E2M1).
-constexpr std::array<float, 16> kE2M1Doubled = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                0, -1, -2, -3, -4, -6, -8, -12};
+// The values that the four bits of IQ4_NL, IQ4_XS and MXFP4 stand for.
+constexpr std::array<float, 16> kIq4Values = as_floats(kIq4Levels);
+constexpr std::array<float, 16> kMxfp4Doubled = as_floats(io::kE2M1Doubled);
 
 // Calls write(i, four bits) for the weights of a block. The low four bits of 16 bytes hold the
 // first half of the block, and the high four bits hold the second half. Two loops without a
 // condition become vector instructions.
 template <typename Write>
 void each_nibble(const std::byte* bytes, const Write& write) {
-  for (int i = 0; i < kHalf; ++i) write(i, at(bytes, i) & 0xF);
-  for (int i = 0; i < kHalf; ++i) write(kHalf + i, at(bytes, i) >> 4);
+  for (int i = 0; i < kHalf; ++i) write(i, byte_at(bytes, i) & 0xF);
+  for (int i = 0; i < kHalf; ++i) write(kHalf + i, byte_at(bytes, i) >> 4);
 }
 
 void f32(const std::byte* block, float* out) { std::memcpy(out, block, sizeof(float)); }
@@ -52,7 +53,7 @@ void bf16_weight(const std::byte* block, float* out) {
 void q8_0(const std::byte* block, float* out) {
   const float d = half_at(block);
   for (int i = 0; i < kBlock; ++i)
-    out[i] = static_cast<float>(static_cast<int8_t>(at(block + 2, i))) * d;
+    out[i] = static_cast<float>(static_cast<int8_t>(byte_at(block + 2, i))) * d;
 }
 
 void q4_0(const std::byte* block, float* out) {
@@ -77,7 +78,7 @@ constexpr std::array<std::array<uint8_t, 8>, 256> kFifthBits = [] {
 std::array<uint8_t, kBlock> fifth_bits(const std::byte* bits) {
   std::array<uint8_t, kBlock> bytes;
   for (int i = 0; i < kBlock / 8; ++i)
-    std::memcpy(bytes.data() + 8 * i, kFifthBits[at(bits, i)].data(), 8);
+    std::memcpy(bytes.data() + 8 * i, kFifthBits[byte_at(bits, i)].data(), 8);
   return bytes;
 }
 
@@ -99,33 +100,33 @@ void q5_1(const std::byte* block, float* out) {
 
 void iq4_nl(const std::byte* block, float* out) {
   const float d = half_at(block);
-  each_nibble(block + 2, [=](int i, int q) { out[i] = d * kNonLinear[static_cast<size_t>(q)]; });
+  each_nibble(block + 2, [=](int i, int q) { out[i] = d * kIq4Values[static_cast<size_t>(q)]; });
 }
 
 // A block of IQ4_XS has eight groups of 32 weights. Each group has a scale of six bits, four of
 // them in scales_l and two in scales_h.
 void iq4_xs(const std::byte* block, float* out) {
   const float d = half_at(block);
-  const int high = at(block, 2) | at(block, 3) << 8;
+  const int high = byte_at(block, 2) | byte_at(block, 3) << 8;
   const std::byte* const low = block + 4;
   for (int group = 0; group < 8; ++group) {
-    const int scale = (at(low, group / 2) >> (4 * (group % 2)) & 0xF) | (high >> (2 * group) & 3)
-                                                                            << 4;
+    const int scale =
+        (byte_at(low, group / 2) >> (4 * (group % 2)) & 0xF) | (high >> (2 * group) & 3) << 4;
     const float dl = d * static_cast<float>(scale - 32);
     float* const weights = out + group * kBlock;
     each_nibble(block + 8 + group * kHalf,
-                [=](int i, int q) { weights[i] = dl * kNonLinear[static_cast<size_t>(q)]; });
+                [=](int i, int q) { weights[i] = dl * kIq4Values[static_cast<size_t>(q)]; });
   }
 }
 
 // A block of MXFP4 has one byte of scale, 2^(byte - 127), and halves the doubled values by halving
 // the scale. The bytes 0 and 1 give fp32 numbers that are not normal.
 void mxfp4(const std::byte* block, float* out) {
-  const uint32_t exponent = at(block, 0);
+  const uint32_t exponent = byte_at(block, 0);
   const float half_scale =
       std::bit_cast<float>(exponent < 2 ? uint32_t{0x00200000} << exponent : (exponent - 1) << 23);
   each_nibble(block + 1,
-              [=](int i, int q) { out[i] = half_scale * kE2M1Doubled[static_cast<size_t>(q)]; });
+              [=](int i, int q) { out[i] = half_scale * kMxfp4Doubled[static_cast<size_t>(q)]; });
 }
 
 // A block of Q8_K has d in fp32, 256 signed bytes, and sums of them that are not needed here.
@@ -133,7 +134,7 @@ void q8_k(const std::byte* block, float* out) {
   float d;
   std::memcpy(&d, block, sizeof(d));
   for (int i = 0; i < 256; ++i)
-    out[i] = d * static_cast<float>(static_cast<int8_t>(at(block + 4, i)));
+    out[i] = d * static_cast<float>(static_cast<int8_t>(byte_at(block + 4, i)));
 }
 
 using Block = void (*)(const std::byte* block, float* out);

@@ -4,6 +4,7 @@
 // follows. Q8_K, which that package does not read, follows llama.cpp (ggml/src/ggml-quants.c). The
 // importer (weights.h) is the main user.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,11 @@
 #include "gguf/gguf_types.h"
 
 namespace neuronmm::gguf {
+
+// The values that the codes of IQ4_NL and IQ4_XS stand for (documented: kvalues_iq4nl in
+// llama.cpp).
+inline constexpr std::array<int8_t, 16> kIq4Levels = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                      1,    13,   25,  38,  53,  69,  89,  113};
 
 // Returns true if the type is supported.
 bool can_dequantize(const io::GgufTypeInfo& type);

@@ -26,10 +26,8 @@ namespace neuronmm::io {
 struct GgufTensor {
   std::string_view name;
   const GgufTypeInfo* type;
-  Shape
-      // The sizes, outermost first as in Hugging Face's folders. The file has them in reverse
-      // order.
-      shape;
+  // The sizes, outermost first as in Hugging Face's folders. The file has them in reverse order.
+  Shape shape;
   // The blocks of each row, row after row.
   std::span<const std::byte> data;
 

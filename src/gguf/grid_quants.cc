@@ -21,10 +21,11 @@ constexpr float kIq1Shift = 0.125f;
 
 constexpr int kSubgroups = 256 / 32;
 
-uint8_t at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
-int nibble_at(const std::byte* bytes, int i) { return at(bytes, i / 2) >> (4 * (i % 2)) & 0xF; }
+int nibble_at(const std::byte* bytes, int i) {
+  return byte_at(bytes, i / 2) >> (4 * (i % 2)) & 0xF;
+}
 uint16_t u16_at(const std::byte* bytes) {
-  return static_cast<uint16_t>(at(bytes, 0) | at(bytes, 1) << 8);
+  return static_cast<uint16_t>(byte_at(bytes, 0) | byte_at(bytes, 1) << 8);
 }
 uint32_t u32_at(const std::byte* bytes) {
   uint32_t value;
@@ -66,7 +67,7 @@ void iq2_xxs(const std::byte* block, float* out) {
     const uint32_t signs = u32_at(indices + 4);
     const float scale = iq2_scale(d, signs >> 28);
     for (int i = 0; i < 4; ++i)
-      write_iq2(kIq2XxsGrid[at(indices, i)], scale, with_eighth_sign(signs >> (7 * i) & 0x7F),
+      write_iq2(kIq2XxsGrid[byte_at(indices, i)], scale, with_eighth_sign(signs >> (7 * i) & 0x7F),
                 out + 32 * group + 8 * i);
   }
 }
@@ -87,9 +88,9 @@ void iq2_s(const std::byte* block, float* out) {
   const std::byte *const low = block + 2, *const signs = block + 34, *const high = block + 66;
   const std::byte* const scales = block + 74;
   for (int i = 0; i < 32; ++i) {
-    const int index = at(low, i) | (at(high, i / 4) >> (2 * (i % 4)) & 3) << 8;
+    const int index = byte_at(low, i) | (byte_at(high, i / 4) >> (2 * (i % 4)) & 3) << 8;
     write_iq2(kIq2SGrid[static_cast<size_t>(index)],
-              iq2_scale(d, static_cast<uint32_t>(nibble_at(scales, i / 2))), at(signs, i),
+              iq2_scale(d, static_cast<uint32_t>(nibble_at(scales, i / 2))), byte_at(signs, i),
               out + 8 * i);
   }
 }
@@ -102,7 +103,7 @@ void iq3_xxs(const std::byte* block, float* out) {
     const float scale = d * (0.5f + static_cast<float>(stored >> 28)) * 0.5f;
     for (int i = 0; i < 8; ++i) {
       const uint8_t signs = with_eighth_sign(stored >> (7 * (i / 2)) & 0x7F);
-      write_vector<4, 3>(kIq3XxsGrid[at(indices, i)], kIq3XxsValues, scale,
+      write_vector<4, 3>(kIq3XxsGrid[byte_at(indices, i)], kIq3XxsValues, scale,
                          static_cast<uint8_t>(signs >> (4 * (i % 2))), out + 32 * group + 4 * i);
     }
   }
@@ -113,10 +114,10 @@ void iq3_s(const std::byte* block, float* out) {
   const std::byte *const low = block + 2, *const high = block + 66, *const signs = block + 74;
   const std::byte* const scales = block + 106;
   for (int i = 0; i < 64; ++i) {
-    const int index = at(low, i) | (at(high, i / 8) >> (i % 8) & 1) << 8;
+    const int index = byte_at(low, i) | (byte_at(high, i / 8) >> (i % 8) & 1) << 8;
     const float scale = d * static_cast<float>(1 + 2 * nibble_at(scales, i / 8));
     write_vector<4, 3>(kIq3SGrid[static_cast<size_t>(index)], kIq3SValues, scale,
-                       static_cast<uint8_t>(at(signs, i / 2) >> (4 * (i % 2))), out + 4 * i);
+                       static_cast<uint8_t>(byte_at(signs, i / 2) >> (4 * (i % 2))), out + 4 * i);
   }
 }
 
@@ -125,7 +126,7 @@ void iq1_s(const std::byte* block, float* out) {
   const std::byte *const low = block + 2, *const high = block + 34;
   for (int i = 0; i < 32; ++i) {
     const uint16_t stored = u16_at(high + 2 * (i / 4));
-    const int index = at(low, i) | (stored >> (3 * (i % 4)) & 7) << 8;
+    const int index = byte_at(low, i) | (stored >> (3 * (i % 4)) & 7) << 8;
     write_iq1(kIq1Grid[static_cast<size_t>(index)],
               d * static_cast<float>(2 * (stored >> 12 & 7) + 1), (stored & 0x8000) != 0,
               out + 8 * i);
@@ -140,7 +141,7 @@ void iq1_m(const std::byte* block, float* out) {
   const float d = f16{bits}.to_float();
   for (int i = 0; i < 32; ++i) {
     const int stored = nibble_at(high, i), group = i / 2;
-    const int index = at(low, i) | (stored & 7) << 8;
+    const int index = byte_at(low, i) | (stored & 7) << 8;
     const int scale = u16_at(scales + 2 * (group / 4)) >> (3 * (group % 4)) & 7;
     write_iq1(kIq1Grid[static_cast<size_t>(index)], d * static_cast<float>(2 * scale + 1),
               (stored & 8) != 0, out + 8 * i);

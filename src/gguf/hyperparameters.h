@@ -28,10 +28,10 @@ struct GgufArchitecture {
 Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata);
 
 // Returns the text of config.json for a class of Hugging Face that computes what the file says.
-// `tied` says whether the LM head is the embedding table.
-// Fails if keys are missing or have impossible values. Features that io/model_config does not know
-// are errors with their names (experts, rotary embeddings of a part of each head, ...). The gains
-// of norms of this config.json have no offset added, whatever the file has (WeightSource).
+// `tied` says whether the LM head is the embedding table. Fails if keys are missing or have
+// impossible values. Features that io/model_config does not know are errors with their names (ALiBi
+// positions, parallel residuals, ...). The gains of norms of this config.json have no offset added,
+// whatever the file has (WeightSource).
 Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
                                 const Vocabulary* vocabulary, DType dtype, bool tied);
 

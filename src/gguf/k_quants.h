@@ -10,6 +10,7 @@
 
 namespace neuronmm::gguf {
 
+inline uint8_t byte_at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
 // Reads a little-endian fp16 value.
 inline float half_at(const std::byte* bytes) {
   uint16_t bits;

@@ -29,23 +29,22 @@ Result<nlohmann::ordered_json> compression_record(const io::GgufMetadata& metada
                                                   const MlpSizes& sizes) {
   constexpr std::string_view kKey = "neuronmm.compression";
   double kept = 0.0;
-  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  nlohmann::json ranks = nlohmann::json::array();
   for (const int64_t neurons : sizes.layers) {
     kept += static_cast<double>(neurons);
     ranks.push_back({{"gate", 0}, {"up", 0}, {"down", 0}, {"neurons", neurons}});
   }
   const double all = static_cast<double>(sizes.largest) * static_cast<double>(sizes.layers.size());
-  nlohmann::ordered_json record = {
-      {"method", "unknown"}, {"ratio", 1.0 - kept / all}, {"block", 1}};
+  nlohmann::json record = {{"method", "unknown"}, {"ratio", 1.0 - kept / all}, {"block", 1}};
   NMM_ASSIGN(const auto text, metadata.string(kKey));
   if (text) {
     const std::string source = fmt::format("{}: {:?}", metadata.source(), kKey);
     NMM_ASSIGN(const nlohmann::json given, io::parse_json_object(*text, source));
-    record.update(Json(given));
+    record.update(given);
   }
   record["form"] = "neurons";
   record["ranks"] = std::move(ranks);
-  return record;
+  return nlohmann::ordered_json(record);
 }
 
 }  // namespace neuronmm::gguf

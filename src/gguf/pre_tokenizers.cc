@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "text/tokenizer/pre_tokenizer_json.h"
+
 namespace neuronmm::gguf {
 namespace {
 
@@ -17,9 +19,6 @@ using Names = std::string_view;
 
 constexpr Step split(std::string_view pattern) { return {Step::Kind::kSplit, pattern}; }
 constexpr Step kDigits = {Step::Kind::kDigits, {}};
-
-constexpr std::string_view kGpt2Words =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // The pattern matches words, up to three digits, signs with the line ends after them, and white
 // space.
@@ -108,10 +107,10 @@ constexpr Step kDeepSeekLlm[] = {
 constexpr Step kDeepSeekCoder[] = {split("[\r\n]"), split(R"(\s?\p{L}+)"), split(R"(\s?\p{P}+)"),
                                    split(kDeepSeekCjk), kDigits};
 
-constexpr Step kFalcon[] = {split(R"([\p{P}\$\+<=>\^~\|`]+)"), split(kGpt2Words),
+constexpr Step kFalcon[] = {split(R"([\p{P}\$\+<=>\^~\|`]+)"), split(text::kGpt2Pattern),
                             split("[0-9][0-9][0-9]")};
 // The steps that llama.cpp uses for files without a name.
-constexpr Step kDefault[] = {split(R"([\p{P}\$\+<=>\^~\|]+)"), split(kGpt2Words),
+constexpr Step kDefault[] = {split(R"([\p{P}\$\+<=>\^~\|]+)"), split(text::kGpt2Pattern),
                              split(R"(\p{N}+)"), split("[0-9][0-9][0-9]")};
 constexpr std::string_view kBloomWords =
     " ?[^(\\s|.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C)]+";

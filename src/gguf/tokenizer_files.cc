@@ -11,9 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// U+2581, SentencePiece's spelling of a space.
-constexpr const char* kSpace = "▁";
-
 std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 
 // Returns true if the text of a token in tokenizer.json is not that of the file. In SentencePiece's
@@ -21,19 +18,12 @@ std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 // before spaces are replaced.
 bool has_own_text(const Vocabulary& vocabulary, size_t id) {
   return vocabulary.sentence_piece && vocabulary.kinds[id] == TokenKind::kUserDefined &&
-         vocabulary.tokens[id].find(kSpace) != std::string_view::npos;
+         vocabulary.tokens[id].find(kPieceSpace) != std::string_view::npos;
 }
 
 std::string token_text(const Vocabulary& vocabulary, size_t id) {
-  std::string_view token = vocabulary.tokens[id];
-  if (!has_own_text(vocabulary, id)) return std::string(token);
-  std::string text;
-  for (const std::string_view space = kSpace; !token.empty();) {
-    const bool is_space = token.starts_with(space);
-    text += is_space ? ' ' : token.front();
-    token.remove_prefix(is_space ? space.size() : 1);
-  }
-  return text;
+  const std::string_view token = vocabulary.tokens[id];
+  return has_own_text(vocabulary, id) ? with_spaces(token) : std::string(token);
 }
 
 // Returns true for tokens that never stand for ordinary text.
@@ -68,15 +58,15 @@ Json sequence(const char* members_key, Json members) {
   return {{"type", "Sequence"}, {members_key, std::move(members)}};
 }
 
-Json replace(const char* text, const char* by) {
+Json replace(std::string_view text, std::string_view by) {
   return {{"type", "Replace"}, {"pattern", {{"String", text}}}, {"content", by}};
 }
 
 Json normalizer(const Vocabulary& vocabulary) {
   if (!vocabulary.sentence_piece) return vocabulary.pre->nfc ? Json{{"type", "NFC"}} : Json();
-  if (!vocabulary.add_space_prefix) return replace(" ", kSpace);
-  return sequence("normalizers", Json::array({Json{{"type", "Prepend"}, {"prepend", kSpace}},
-                                              replace(" ", kSpace)}));
+  if (!vocabulary.add_space_prefix) return replace(" ", kPieceSpace);
+  return sequence("normalizers", Json::array({Json{{"type", "Prepend"}, {"prepend", kPieceSpace}},
+                                              replace(" ", kPieceSpace)}));
 }
 
 // SentencePiece has no pre-tokenizer, because its merges cross words.
@@ -139,8 +129,8 @@ Json post_processor(const Vocabulary& vocabulary) {
 
 Json decoder(const Vocabulary& vocabulary) {
   if (!vocabulary.sentence_piece) return byte_level(/*add_prefix_space=*/true, /*use_regex=*/true);
-  Json steps =
-      Json::array({replace(kSpace, " "), Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
+  Json steps = Json::array(
+      {replace(kPieceSpace, " "), Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
   if (vocabulary.add_space_prefix)
     steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   return sequence("decoders", std::move(steps));

@@ -226,6 +226,16 @@ Status read_context_length(const io::GgufMetadata& metadata, Vocabulary& vocabul
 
 }  // namespace
 
+std::string with_spaces(std::string_view piece) {
+  std::string text;
+  while (!piece.empty()) {
+    const bool is_space = piece.starts_with(kPieceSpace);
+    text += is_space ? ' ' : piece.front();
+    piece.remove_prefix(is_space ? kPieceSpace.size() : 1);
+  }
+  return text;
+}
+
 std::vector<int64_t> Vocabulary::end_ids() const {
   std::vector<int64_t> ids;
   if (eos) ids.push_back(*eos);

@@ -15,6 +15,11 @@
 
 namespace neuronmm::gguf {
 
+// U+2581, SentencePiece's spelling of a space.
+inline constexpr std::string_view kPieceSpace = "▁";
+// Returns the piece with spaces that are spelled as such.
+std::string with_spaces(std::string_view piece);
+
 // The values of tokenizer.ggml.token_type, with the numbers that files contain.
 enum class TokenKind : uint8_t {
   kUndefined,

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/task_labels.h"
+#include "gguf/block_format.h"
 #include "gguf/dequantize.h"
 #include "io/families/tensor_names.h"
 #include "io/folder_writer.h"
@@ -78,11 +79,9 @@ class WeightsWriter {
 
  private:
   // Returns the row of the file's tensor that becomes row `row` of the folder's tensor.
-  static int64_t source_row(const WeightSource& source, int64_t row, int64_t rows) {
-    if (source.interleaved_heads == 0) return row;
-    const int64_t head_rows = rows / source.interleaved_heads, half = head_rows / 2;
-    const int64_t head = row / head_rows, in_head = row % head_rows;
-    return head * head_rows + in_head % half * 2 + in_head / half;
+  static int64_t source_row(const WeightSource& source, int64_t row) {
+    const int64_t heads = source.interleaved_heads;
+    return stored_row(row, heads == 0 ? 0 : source.spec.shape.front() / heads);
   }
 
   void make_rows(const WeightSource& source, int64_t first, int64_t count) {
@@ -93,7 +92,7 @@ class WeightsWriter {
       const int64_t begin = first + count * i / shares, end = first + count * (i + 1) / shares;
       share.values.resize(static_cast<size_t>((end - begin) * columns));
       for (int64_t row = begin; row < end; ++row) {
-        const int64_t from = source.first_row + source_row(source, row, source.spec.shape.front());
+        const int64_t from = source.first_row + source_row(source, row);
         dequantize(*tensor.type, tensor.data.data() + from * tensor.row_bytes(), columns,
                    share.values.data() + (row - begin) * columns);
       }
@@ -112,7 +111,7 @@ class WeightsWriter {
     Share& share = shares_.front();
     const int64_t size = source.spec.shape.front();
     for (int64_t i = 0; i < size; ++i) {
-      const int64_t from = source.first_row % tensor.columns() + source_row(source, i, size);
+      const int64_t from = source.first_row % tensor.columns() + source_row(source, i);
       share.values.push_back(stored[static_cast<size_t>(from)] - source.offset);
     }
     round(source.spec.dtype, share);

@@ -21,8 +21,8 @@ struct WeightSource {
   io::TensorSpec spec;
   const io::GgufTensor* tensor;
   // If not 0, the rows of the file's tensor lie in this number of heads, as interleaved pairs. The
-  // folder has the two rows of a pair half a head apart. Row 2 i + j of a head
-  // becomes row j * (rows of a head / 2) + i.
+  // folder has the two rows of a pair half a head apart. Row 2 i + j of a head becomes row
+  // j * (rows of a head / 2) + i.
   int64_t interleaved_heads = 0;
   // The row of the file's tensor that is the first of the folder's, or the element of a vector. The
   // file may have one matrix for several of the folder, and one tensor for all experts of a layer.

@@ -1,6 +1,5 @@
 #include "gguf_out/block_encoder.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -36,12 +35,6 @@ void encode_halves(BlockType type, const float* values, int64_t count, std::byte
 }  // namespace
 
 const BlockTypeInfo& info(BlockType type) { return kTypes[static_cast<size_t>(type)]; }
-
-std::optional<BlockType> find_block_type(std::string_view name) {
-  const auto found = std::ranges::find(kTypes, name, &BlockTypeInfo::name);
-  if (found == kTypes.end()) return std::nullopt;
-  return static_cast<BlockType>(found - kTypes.begin());
-}
 
 bool fits_row(BlockType type, int64_t columns) { return columns % info(type).block_elements == 0; }
 

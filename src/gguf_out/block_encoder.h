@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace neuronmm::gguf_out {
@@ -34,8 +33,6 @@ struct BlockTypeInfo {
 };
 
 const BlockTypeInfo& info(BlockType type);
-// Returns the type with llama.cpp's name `name`, or nothing.
-std::optional<BlockType> find_block_type(std::string_view name);
 // Returns whether a row of `columns` weights is whole blocks of the type.
 bool fits_row(BlockType type, int64_t columns);
 // Returns the bytes of `count` weights, which must be whole blocks.

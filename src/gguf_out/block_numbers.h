@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gguf/dequantize.h"
 #include "gguf_out/block_encoder.h"
 
 namespace neuronmm::gguf_out {
@@ -38,9 +39,8 @@ struct BlockShape {
 // Returns the shape of a type other than F32, F16 and BF16.
 const BlockShape& shape_of(BlockType type);
 
-// The levels of IQ4_NL (documented: kvalues_iq4nl in llama.cpp).
-constexpr std::array<int, 16> kLevels = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                         1,    13,   25,  38,  53,  69,  89,  113};
+// The levels of IQ4_NL.
+inline constexpr const std::array<int8_t, 16>& kLevels = gguf::kIq4Levels;
 // Returns the code of IQ4_NL whose level is nearest to `level`.
 int nearest_table_code(float level);
 

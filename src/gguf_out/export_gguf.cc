@@ -10,7 +10,6 @@
 #include "gguf_out/metadata.h"
 #include "gguf_out/tensor_plan.h"
 #include "gguf_out/vocabulary_out.h"
-#include "io/shards.h"
 
 namespace neuronmm::gguf_out {
 namespace {

@@ -39,7 +39,7 @@ class SparseFile {
   SparseFile& operator=(const SparseFile&) = delete;
 
   void write(size_t offset, const void* bytes, size_t count) {
-    std::memcpy(static_cast<char*>(data_) + offset, bytes, count);
+    if (count > 0) std::memcpy(static_cast<char*>(data_) + offset, bytes, count);
   }
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
 

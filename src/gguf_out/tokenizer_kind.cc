@@ -5,14 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gguf/vocabulary.h"
+
 namespace neuronmm::gguf_out {
 namespace {
 
 using nlohmann::json;
 using Step = gguf::PreTokenizationStep;
-
-// U+2581, SentencePiece's spelling of a space.
-constexpr std::string_view kSpace = "▁";
 
 std::string type_of(const json& step) {
   if (!step.is_object()) return {};
@@ -114,9 +113,9 @@ Result<TokenizerKind> sentence_piece(const json& root, const std::vector<json>& 
   bool replaces = false;
   for (const json& step : steps_of(root, "normalizer", "normalizers")) {
     const std::string type = type_of(step);
-    if (type == "Prepend" && text(step, "prepend") == kSpace) {
+    if (type == "Prepend" && text(step, "prepend") == gguf::kPieceSpace) {
       kind.add_space_prefix = true;
-    } else if (type == "Replace" && text(step, "content") == kSpace &&
+    } else if (type == "Replace" && text(step, "content") == gguf::kPieceSpace &&
                step.value("pattern", json()) == json{{"String", " "}}) {
       replaces = true;
     } else {
@@ -125,7 +124,7 @@ Result<TokenizerKind> sentence_piece(const json& root, const std::vector<json>& 
   }
   for (const json& step : members) {
     const std::string type = type_of(step);
-    if (type == "Metaspace" && text(step, "replacement") == kSpace) {
+    if (type == "Metaspace" && text(step, "replacement") == gguf::kPieceSpace) {
       const std::string scheme = text(step, "prepend_scheme");
       kind.add_space_prefix =
           scheme.empty() ? flag(step, "add_prefix_space", true) : scheme != "never";

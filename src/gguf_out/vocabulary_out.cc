@@ -28,9 +28,6 @@ namespace fs = std::filesystem;
 using gguf::TokenKind;
 using text::TokenId;
 
-// U+2581, SentencePiece's spelling of a space.
-constexpr std::string_view kPieceSpace = "▁";
-
 // Everything that the tokenizer's files say.
 struct TokenizerFiles {
   std::string source;
@@ -106,18 +103,8 @@ class VocabularyMaker {
       vocabulary_.kinds[id] = special ? TokenKind::kControl : TokenKind::kUserDefined;
       if (special || !vocabulary_.sentence_piece) continue;
       // llama.cpp searches user-defined tokens in the text itself, before spaces are replaced.
-      vocabulary_.tokens[id] = vocabulary_.names.store(with_spaces(token.content));
+      vocabulary_.tokens[id] = vocabulary_.names.store(gguf::with_spaces(token.content));
     }
-  }
-
-  static std::string with_spaces(std::string_view piece) {
-    std::string text;
-    while (!piece.empty()) {
-      const bool is_space = piece.starts_with(kPieceSpace);
-      text += is_space ? ' ' : piece.front();
-      piece.remove_prefix(is_space ? kPieceSpace.size() : 1);
-    }
-    return text;
   }
 
   // Returns whether the token is found before merges run, so that no merge makes it.

@@ -185,8 +185,7 @@ class AdapterMerger {
     if (config_.tied_tables)
       return fail(
           "{}: \"ensure_weight_tying\" with an adapter of the embedding table or the LM head "
-          "cannot "
-          "be merged here; merge it in Python",
+          "cannot be merged here; merge it in Python",
           (folder_ / kAdapterConfigName).string());
     tensors_[kHeadName] = found->second;
     merged_.unties = true;

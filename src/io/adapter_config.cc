@@ -7,6 +7,7 @@
 
 #include "io/gguf.h"
 #include "io/json_file.h"
+#include "io/ordered_json.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -200,7 +201,7 @@ Result<AdapterConfig> AdapterConfig::parse(std::string_view text, const std::str
   config.has_magnitudes = magnitudes.value_or(false);
   config.tied_tables = tied.value_or(false);
   config.base = base.value_or("");
-  const auto ordered = nlohmann::ordered_json::parse(strict);
+  const auto ordered = parse_ordered_json(strict);
   NMM_ASSIGN(config.rank_pattern, read_module_pattern(ordered, "rank_pattern", source));
   NMM_ASSIGN(config.alpha_pattern, read_module_pattern(ordered, "alpha_pattern", source));
   for (const auto& [module, rank] : config.rank_pattern) {

@@ -36,9 +36,9 @@ struct MergedAdapter;
 class Checkpoint {
  public:
   // Opens a folder. Fails if the folder is missing, has no weights or has a LoRA adapter beside
-  // them, and if the chosen adapter cannot be merged. A missing
-  // shard with tensors of the decoder and a tensor that occurs twice are errors, too. The index may
-  // list tensors that no shard has. Tensors of a GGUF file may have the dtype kForeign.
+  // them, and if the chosen adapter cannot be merged. A missing shard with tensors of the decoder
+  // and a tensor that occurs twice are errors, too. The index may list tensors that no shard has.
+  // Tensors of a GGUF file may have the dtype kForeign.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
   // Makes tensors of zeros that share memory and take none of their own, for backends that only

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "io/ordered_json.h"
 #include "io/record_version.h"
 
 namespace neuronmm::io {
@@ -194,15 +195,14 @@ bool calibrated_on(const ModelConfig& config, std::string_view text_checksum) {
   return names(config.compression) || names(config.quantization);
 }
 
-// The config as it was with one key more. Checked first by the parser that refuses duplicate keys,
-// then parsed again by the one that keeps their order.
+// The parser that checks the text does not keep the order of the keys, so it is parsed twice.
 Result<std::string> with_compression_record(std::string_view original_text,
                                             const CompressionRecord& record,
                                             const std::string& source) {
   using nlohmann::ordered_json;
   const Result<json> checked = parse_json_object(original_text, source);
   if (!checked.ok()) return checked.error();
-  ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
+  ordered_json document = parse_ordered_json(original_text);
   ordered_json ranks = ordered_json::array();
   for (const MlpShape& mlp : record.ranks) {
     ordered_json& layer =
@@ -224,7 +224,7 @@ Result<std::string> with_compression_record(std::string_view original_text,
   if (!record.align.empty()) document[kRecordKey]["align"] = record.align;
   if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
   if (!record.settings.empty())
-    document[kRecordKey][kSettingsKey] = ordered_json::parse(record.settings);
+    document[kRecordKey][kSettingsKey] = parse_ordered_json(record.settings);
   if (!record.calibration.empty())
     document[kRecordKey]["calibration"] = calibration_json(record.calibration);
   // The name of a calibration text may be bytes that no JSON can hold.

@@ -11,12 +11,12 @@
 
 namespace neuronmm::io {
 
-// nullopt when `fields` (those of config.json) have no record. The sizes of `config` must be known.
+// Returns the record in the fields of config.json, or nothing if they have none. The sizes of
+// `config` must be known.
 Result<std::optional<CompressionRecord>> read_compression_record(const JsonFields& fields,
                                                                  const ModelConfig& config);
 
-// Whether what a model's folder says of its making names a text with this checksum
-// (io/checksum.h).
+// Returns whether the model was calibrated on a text with this checksum (io/checksum.h).
 bool calibrated_on(const ModelConfig& config, std::string_view text_checksum);
 
 }  // namespace neuronmm::io

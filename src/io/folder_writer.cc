@@ -69,8 +69,9 @@ bool is_tokenizer_folder(const fs::path& folder) {
 bool is_adapter_folder(const fs::path& out) {
   std::error_code error;
   bool config = false, tensors = false;
-  for (const auto& entry : fs::directory_iterator(out, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator entry(out, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     config = config || name == kAdapterConfigName;
     tensors = tensors || name == kAdapterFileName;
     if (name != kAdapterConfigName && name != kAdapterFileName) return false;

@@ -35,6 +35,7 @@ constexpr std::string_view kNames[] = {
     "added_tokens.json",
     "vocab.json",
     "vocab.txt",
+    "vocab.bpe",
     "merges.txt",
     "tokenizer.model",
     "spiece.model",
@@ -58,7 +59,8 @@ constexpr std::string_view kNames[] = {
     "pytorch_model.bin.index.json",
 };
 
-constexpr std::string_view kLicences[] = {"LICENSE", "LICENCE", "NOTICE", "Notice", "USE_POLICY"};
+constexpr std::string_view kLicences[] = {"LICENSE", "LICENCE", "NOTICE",
+                                          "Notice",  "COPYING", "USE_POLICY"};
 
 // Returns whether the name is `stem`, alone or with the ending of a text.
 bool is_text_named(std::string_view name, std::string_view stem) {

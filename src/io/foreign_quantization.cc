@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -40,11 +41,13 @@ Status refuse_if_set(const JsonFields& fields, const std::string& key, std::stri
   return refused(fields, key, fmt::format("no such setting, because {} is not read", meaning));
 }
 
+// The largest number of rows or columns of a block. Assumed: wider than any matrix.
+constexpr int64_t kMaxBlock = int64_t{1} << 22;
+
 Result<int64_t> read_group_size(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(const auto given, fields.whole_number(key));
   if (!given) return 0;
-  constexpr int64_t kMost = int64_t{1} << 22;  // assumed: wider than any matrix
-  if (*given != -1 && (*given < 1 || *given > kMost)) {
+  if (*given != -1 && (*given < 1 || *given > kMaxBlock)) {
     return refused(fields, key, "-1 (a whole row) or a number of columns");
   }
   return *given;
@@ -103,7 +106,9 @@ Result<ForeignQuantization> read_awq(const JsonFields& fields) {
 Status read_block(const JsonFields& fields, const std::string& key, ForeignQuantization& read) {
   const json* const block = fields.find(key);
   if (block == nullptr) return {};
-  const auto is_size = [](const json& size) { return size.is_number_unsigned() && size > 0; };
+  const auto is_size = [](const json& size) {
+    return size.is_number_unsigned() && size > 0 && size <= kMaxBlock;
+  };
   if (*block == "128x128") {
     read.block_rows = read.block_columns = 128;
     return {};
@@ -207,13 +212,14 @@ Result<std::string> method_of(const JsonFields& fields) {
   return fields.missing("quant_method");
 }
 
-// Returns the entry of config.json, or null.
-const json* entry_of(const json& config) {
+// Returns the fields of the entry of config.json, if there is one.
+std::optional<JsonFields> entry_of(const json& config, const fs::path& path) {
   for (const char* const key : {"quantization_config", "compression_config"}) {
     const auto found = config.find(key);
-    if (found != config.end() && found->is_object()) return &*found;
+    if (found != config.end() && found->is_object())
+      return JsonFields(*found, fmt::format("{}: {:?}", path.string(), key));
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // Reads the file of its own that older folders have.
@@ -268,10 +274,9 @@ Result<std::optional<ForeignQuantization>> read_foreign_quantization(const fs::p
   const fs::path path = folder / "config.json";
   const auto config = read_json_object(path, kMaxConfigBytes);
   if (!config.ok()) return found;
-  if (const json* const entry = entry_of(*config); entry != nullptr) {
-    const JsonFields fields(*entry, fmt::format("{}: \"quantization_config\"", path.string()));
-    if (is_own_entry(fields)) return found;
-    NMM_ASSIGN(found, parse_foreign_quantization(fields));
+  if (const auto entry = entry_of(*config, path)) {
+    if (is_own_entry(*entry)) return found;
+    NMM_ASSIGN(found, parse_foreign_quantization(*entry));
     found->source = "config.json";
     return found;
   }

@@ -55,8 +55,7 @@ std::string text_of(const ForeignQuantization& quantization, const Summary& summ
       quantization.group_size > 0 ? fmt::format(", groups of {}", quantization.group_size) : "";
   return fmt::format(
       "weights of {} ({}{}): {} matrices keep their codes, scales and zero points; they take "
-      "{:.1f} "
-      "MB in memory ({:.1f} MB in bf16){}",
+      "{:.1f} MB in memory ({:.1f} MB in bf16){}",
       method_name(quantization.method), fmt::join(summary.kinds, ", "), groups, summary.matrices,
       static_cast<double>(summary.bytes) / kMegabyte,
       static_cast<double>(summary.floats_bytes) / kMegabyte,

@@ -16,7 +16,8 @@
 //           X.weight_packed I32 [N, ceil(K/p)]: codes plus 8 or 128; X.weight_shape [2]: N and K;
 //           or X.weight I8 or F8_E4M3 [N, K]
 //           X.weight_scale [N, G], [N], [1], [] or per block
-//           X.weight_zero_point I32 [ceil(N/p), G], packed by rows like the codes, or I8 [N, G]
+//           X.weight_zero_point I32 [ceil(N/p), G]: word [n/p, g] has the fields of rows n, lowest
+//           bits first; or I8 [N, G]
 //           X.weight_g_idx [K]: the group of each column; may be missing or -1
 //   FP8     X.weight F8_E4M3 [N, K] with X.weight_scale_inv or X.weight_scale as above
 //

@@ -13,6 +13,7 @@ namespace neuronmm::io {
 namespace {
 
 constexpr const char* kGenerationConfigName = "generation_config.json";
+// Assumed: more tokens than any model generates.
 constexpr int64_t kMaxTokenCount = int64_t{1} << 30;
 
 Result<std::optional<double>> number_between(const JsonFields& fields, const std::string& key,

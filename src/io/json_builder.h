@@ -75,6 +75,17 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
   bool refuse_key(std::string_view key) {
     return refuse(fmt::format("the key {} occurs twice", describe_json(std::string(key))));
   }
+  // The members of the innermost object, and one of the keys that occur twice among them.
+  typename json::object_t& members() {
+    return open_.back()->template get_ref<typename json::object_t&>();
+  }
+  std::optional<std::string_view> repeated_key() {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, value] : members()) keys.push_back(key);
+    std::sort(keys.begin(), keys.end());
+    const auto twice = std::adjacent_find(keys.begin(), keys.end());
+    return twice == keys.end() ? std::nullopt : std::optional(*twice);
+  }
   // The objects and arrays around the parser's place, outermost first. The last one is the
   // innermost.
   const std::vector<json*>& open_values() const { return open_; }
@@ -86,17 +97,6 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
 
   // An ordered object is a vector of its members.
   static constexpr bool kOrdered = std::is_same_v<json, nlohmann::ordered_json>;
-
-  typename json::object_t& members() {
-    return open_.back()->template get_ref<typename json::object_t&>();
-  }
-  std::optional<std::string_view> repeated_key() {
-    std::vector<std::string_view> keys;
-    for (const auto& [key, value] : members()) keys.push_back(key);
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    return twice == keys.end() ? std::nullopt : std::optional(*twice);
-  }
 
   // Removes the tag "[json.exception.parse_error.101] " from one of nlohmann's messages.
   static std::string_view without_tag(std::string_view message) {

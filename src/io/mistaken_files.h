@@ -1,8 +1,8 @@
 #pragma once
 // Recognizes files and folders that are mistaken for a model: an unfinished download, a web page,
-// another format, a LoRA adapter. Readers of models call these
-// functions when they cannot read what they found, so that their messages say what it is and what
-// to do. gguf.h recognizes the files of llama.cpp.
+// another format, a LoRA adapter. Readers of models call these functions when they cannot read what
+// they found, so that their messages say what it is and what to do. gguf.h recognizes the files of
+// llama.cpp.
 
 #include <cstddef>
 #include <filesystem>

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/json_builder.h"
 #include "io/json_file.h"
 #include "io/mounted_model.h"
+#include "io/ordered_json.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -146,9 +146,8 @@ std::string text_of(const Json& value) {
 
 // Returns the JSON object in a text, or nothing.
 std::optional<Json> parse_object(const std::string& text) {
-  BasicJsonBuilder<Json> builder;
-  if (!Json::sax_parse(text, &builder) || !builder.value().is_object()) return std::nullopt;
-  return std::move(builder.value());
+  if (!parse_json_object(text, "").ok()) return std::nullopt;
+  return parse_ordered_json(text);
 }
 
 // A tokenizer whose class was code of the folder is read by the class that takes tokenizer.json as
@@ -282,10 +281,6 @@ class Copy {
   const fs::path& to_;
   std::vector<std::string> notes_;
 };
-
-}  // namespace
-
-namespace {
 
 // Writes the texts of a mounted model. We made them ourselves, so they name no code.
 Result<std::vector<std::string>> write_mounted_texts(const MountedModel& model,

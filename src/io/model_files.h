@@ -25,9 +25,9 @@ Result<std::vector<std::string>> copy_model_files(const std::filesystem::path& f
                                                   const std::filesystem::path& to);
 
 // Returns the text of a config.json that goes into a new model folder, as strict JSON and without
-// keys that name code. transformers notes the
-// folder that a model was loaded from as "_name_or_path". If that is an absolute path, which says
-// more of the machine than of the model, the last part of it takes its place.
+// keys that name code. transformers notes the folder that a model was loaded from as
+// "_name_or_path". If that is an absolute path, which says more of the machine than of the model,
+// its last part takes its place.
 Result<std::string> read_public_config(const std::filesystem::path& config_json);
 
 }  // namespace neuronmm::io

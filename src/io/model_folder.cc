@@ -19,6 +19,7 @@
 #include "io/file_identity.h"
 #include "io/json_file.h"
 #include "io/model_files.h"
+#include "io/ordered_json.h"
 #include "io/transformers_config.h"
 #include "io/twin_tables.h"
 
@@ -225,7 +226,7 @@ Result<std::string> config_text(const Checkpoint& checkpoint) {
   NMM_ASSIGN(std::string text, read_public_config(path));
   NMM_ASSIGN(text, text_of_one_family(text, path.string()));
   NMM_TRY(parse_json_object(text, path.string()));
-  auto document = nlohmann::ordered_json::parse(text);
+  auto document = parse_ordered_json(text);
   const bool by_weights = document.erase(kTieByWeights) > 0;
   const bool foreign = !checkpoint.foreign_text().empty();
   const bool tables_differ = checkpoint.tied() || checkpoint.untied() || by_weights;

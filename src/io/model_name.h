@@ -17,8 +17,8 @@
 namespace neuronmm::io {
 
 // Returns the path of a model's folder or file.
-// - A path that exists is returned, but for a folder with one GGUF model and no config.json, whose
-//   file is returned.
+// - A path that exists is returned. For a folder with one GGUF model and no config.json, that is
+//   the path of the model's file.
 // - ORG/NAME is looked up in the cache, as are ORG/NAME/FILE.gguf and ORG/NAME:TAG, which is the
 //   model's one GGUF file whose name contains TAG, such as Q4_K_M.
 // - Anything else is returned as it is. Readers then fail, with missing_model_hint().

@@ -6,11 +6,7 @@
 
 namespace neuronmm::io {
 
-const std::array<int8_t, 16>& Mxfp4Matrix::table() const {
-  static constexpr std::array<int8_t, 16> kDoubled = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                      0, -1, -2, -3, -4, -6, -8, -12};
-  return kDoubled;
-}
+const std::array<int8_t, 16>& Mxfp4Matrix::table() const { return kE2M1Doubled; }
 
 std::shared_ptr<const std::vector<int32_t>> Mxfp4Matrix::groups_of(int64_t columns) {
   NMM_CHECK(columns % kMxfp4Group == 0);

@@ -16,6 +16,9 @@
 namespace neuronmm::io {
 
 inline constexpr int64_t kMxfp4Group = 32;
+// The values of the codes, doubled.
+inline constexpr std::array<int8_t, 16> kE2M1Doubled = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                        0, -1, -2, -3, -4, -6, -8, -12};
 
 // Twice the values are integers from -12 to 12, so the codes stand for a table of bytes with half
 // of the scale, and the matrix has exactly the values of the file. The bytes must outlive it.

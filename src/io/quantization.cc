@@ -4,6 +4,7 @@
 
 #include "io/foreign_quantization.h"
 #include "io/json_file.h"
+#include "io/ordered_json.h"
 #include "io/record_version.h"
 
 namespace neuronmm::io {
@@ -156,7 +157,7 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
   const Result<json> checked = parse_json_object(original_text, source);
   if (!checked.ok()) return checked.error();
   // The ordered object keeps the order of the keys.
-  ordered_json document = ordered_json::parse(original_text);
+  ordered_json document = parse_ordered_json(original_text);
   document.erase(kOlderKey);
   ordered_json entry = {{kRecordVersionKey, kRecordVersion}};
   entry.update(format_json(quantization.format));
@@ -167,7 +168,8 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
     entry["calibration"] = calibration_json(quantization.calibration);
   }
   document[kQuantizationKey] = std::move(entry);
-  return document.dump(kConfigIndent) + "\n";
+  // The name of a calibration text may be bytes that no JSON can hold.
+  return document.dump(kConfigIndent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 Result<std::string> without_quantization(std::string_view original_text,
@@ -175,7 +177,7 @@ Result<std::string> without_quantization(std::string_view original_text,
   using nlohmann::ordered_json;
   const Result<json> checked = parse_json_object(original_text, source);
   if (!checked.ok()) return checked.error();
-  ordered_json document = ordered_json::parse(original_text);
+  ordered_json document = parse_ordered_json(original_text);
   document.erase(kOlderKey);
   document.erase(kQuantizationKey);
   document[document.contains("dtype") ? "dtype" : "torch_dtype"] = "float32";

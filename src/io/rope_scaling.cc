@@ -104,7 +104,8 @@ Result<std::vector<double>> read_factors(const RopeFields& fields, const std::st
   const json* list = fields.scaling.find(key);
   if (list == nullptr) return fields.scaling.missing(key);
   if (!list->is_array() || static_cast<int64_t>(list->size()) != pairs)
-    return fields.scaling.wrong(key, fmt::format("a list of {} numbers (head_dim / 2)", pairs));
+    return fields.scaling.wrong(
+        key, fmt::format("a list of {} numbers, one for each pair of elements that turn", pairs));
   for (const json& factor : *list) {
     if (!factor.is_number() ||
         !(factor.get<double>() >= kLeastFactor && factor.get<double>() <= kLargestFactor))

@@ -23,8 +23,8 @@ inline constexpr int64_t kMaxTokenizerBytes = int64_t{128} << 20;
 inline constexpr int64_t kMaxTextBytes = int64_t{4} << 30;
 
 // Returns whether there is something at the path, after links. Texts of mounted models count
-// (io/mounted_model.h). Fails if the system cannot tell,
-// because a file that is taken for missing would silently be left out.
+// (io/mounted_model.h). Fails if the system cannot tell, because a file that is taken for missing
+// would silently be left out.
 Result<bool> is_there(const std::filesystem::path& path);
 // Writes `text` to `path` through an AtomicFile.
 Status write_text_file(const std::filesystem::path& path, std::string_view text);

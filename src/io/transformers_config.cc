@@ -8,6 +8,7 @@
 #include "io/families/family.h"
 #include "io/families/known_keys.h"
 #include "io/json_file.h"
+#include "io/ordered_json.h"
 
 namespace neuronmm::io {
 namespace {
@@ -103,7 +104,7 @@ Result<std::string> with_transformers_classes(std::string_view original_text,
       "{}{}", kOurClass, family.class_name.substr(0, family.class_name.size() - kCausalLM.size()));
   const std::string model_class = fmt::format("{}{}", stem, kCausalLM);
   // The ordered object keeps the order of the keys.
-  ordered_json document = ordered_json::parse(text);
+  ordered_json document = parse_ordered_json(text);
   document["architectures"] = {model_class};
   document["model_type"] = fmt::format("{}{}", kOurType, family.model_type);
   document["auto_map"] = {
@@ -119,7 +120,7 @@ Result<std::string> with_published_classes(std::string_view original_text,
   NMM_ASSIGN(const json checked, parse_json_object(text, source));
   NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(checked, source)));
   const Family& family = family_of(architecture);
-  ordered_json document = ordered_json::parse(text);
+  ordered_json document = parse_ordered_json(text);
   document["architectures"] = {family.class_name};
   document["model_type"] = family.model_type;
   document.erase("auto_map");

@@ -195,9 +195,8 @@ std::string twins_text(const TwinTables& twins, const TableRows& first, const Ta
   }
   return fmt::format(
       "{} and {} hold the same table, each with its own rounding: only {} is kept, which is "
-      "rounded "
-      "more finely (tie_word_embeddings true; they differ by {:.2g} of their size, and rounding "
-      "explains {:.2g})",
+      "rounded more finely (tie_word_embeddings true; they differ by {:.2g} of their size, and "
+      "rounding explains {:.2g})",
       first.name, second.name, kept, twins.difference, twins.rounding);
 }
 

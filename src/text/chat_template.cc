@@ -82,7 +82,7 @@ Status cut_at_mark(ChatPrompt& prompt, std::string_view continued) {
   const std::string_view trimmed =
       strip_left(strip_right(continued, is_python_space), is_python_space);
   const size_t at = prompt.text.rfind(kEndMarkWord);
-  if (at == std::string::npos || prompt.text.find(trimmed) == std::string::npos)
+  if (at == std::string::npos || jinja::find_bytes(prompt.text, trimmed) == std::string::npos)
     return fail("chat: the template does not show the message to continue");
   const bool keeps_space = prompt.text.compare(at, kEndMark.size(), kEndMark) == 0;
   prompt.text.resize(at);
@@ -100,8 +100,7 @@ Result<std::pair<std::string, std::string>> choose_template(const TokenizerConfi
   if (templates.empty())
     return fail(
         "chat: the model has no chat template (tokenizer_config.json, chat_template.jinja), so it "
-        "only "
-        "continues texts: use `neuronmm generate` without --chat, or POST /v1/completions");
+        "only continues texts: use `neuronmm generate` without --chat, or POST /v1/completions");
   for (const char* name : {"tool_use", "default"}) {
     const auto found = templates.find(name);
     if (found != templates.end() && (name[0] == 'd' || !conversation.tools.is_null()))

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "io/json_file.h"
+#include "io/ordered_json.h"
 
 namespace neuronmm::text {
 namespace {
@@ -13,7 +14,7 @@ using Json = Conversation::Json;
 // see.
 Result<Json> parse_ordered(std::string_view text, const std::string& source) {
   NMM_TRY(io::parse_json(text, source));
-  return Json::parse(text);
+  return io::parse_ordered_json(text);
 }
 
 Error wrong(const std::string& source, std::string_view key, std::string_view expected,

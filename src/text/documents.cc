@@ -69,8 +69,8 @@ Result<std::vector<std::vector<TokenId>>> encode_records(const Tokenizer& tokeni
   NMM_ASSIGN(const auto records, parse_record_lines(json_lines, source));
   if (records.empty()) {
     return fail(
-        "{}: expected documents, a JSON object with \"text\", \"messages\" or \"conversations\" "
-        "per line, found none",
+        "{}: expected documents, a JSON object with \"instruction\" and \"output\", \"text\", "
+        "\"messages\" or \"conversations\" per line, found none",
         source);
   }
   NMM_ASSIGN(const auto encoder, DocumentEncoder::make(tokenizer));

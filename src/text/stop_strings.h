@@ -1,5 +1,5 @@
 #pragma once
-// EndSymbols a text that arrives in pieces at the first of several stop strings. The server's
+// Ends a text that arrives in pieces at the first of several stop strings. The server's
 // answers and the generation commands use it.
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
+#include "io/ordered_json.h"
 #include "text/unicode/white_space.h"
 
 namespace neuronmm::text {
@@ -128,7 +129,7 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
 Result<std::vector<TrainingRecord>> parse_record_list(std::string_view content,
                                                       const std::string& source) {
   NMM_TRY(io::parse_json(content, source));
-  const Json list = Json::parse(content);  // Templates see the order of keys.
+  const Json list = io::parse_ordered_json(content);  // Templates see the order of keys.
   if (!list.is_array()) {
     return fail("{}: expected a list of objects with {}, found {}", source, kRecordFields,
                 io::describe_json(nlohmann::json(list)));
@@ -158,7 +159,7 @@ Result<std::vector<TrainingRecord>> parse_record_lines(std::string_view content,
     content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
     if (strip_left(text, is_python_space).empty()) continue;
     NMM_TRY(io::parse_json(text, fmt::format("{}:{}", source, line)));
-    NMM_ASSIGN(all.emplace_back(), parse_record(Json::parse(text), source, line));
+    NMM_ASSIGN(all.emplace_back(), parse_record(io::parse_ordered_json(text), source, line));
   }
   return all;
 }

@@ -331,6 +331,19 @@ TEST(Families, StoredNamesAreTheFamilysOwn) {
   EXPECT_EQ(stored_name(Architecture::kOlmo2, "model.norm.weight"), "model.norm.weight");
 }
 
+TEST(Families, ExpertsAreStoredTogether) {
+  const auto stored =
+      stacked_module(Architecture::kGptOss, "model.layers.2.mlp.experts.7.up_proj.bias");
+  ASSERT_TRUE(stored.has_value());
+  EXPECT_EQ(stored->name, "model.layers.2.mlp.experts.gate_up_proj_bias");
+  EXPECT_EQ(stored->expert, 7);
+  EXPECT_EQ(stored->part, 1);
+  EXPECT_FALSE(stacked_module(Architecture::kGptOss,
+                              "model.layers.2.mlp.experts.99999999999999999999.up_proj.bias"));
+  EXPECT_FALSE(
+      stacked_module(Architecture::kQwen3Moe, "model.layers.2.mlp.experts.7.up_proj.bias"));
+}
+
 TEST(Families, TheRowsOfAFusedMatrixFollowEachOther) {
   const auto stored = [](Architecture architecture, const std::vector<std::string>& modules) {
     std::vector<TensorSpec> canonical;

@@ -235,6 +235,8 @@ TEST(ForeignQuantization, WhatIsNotReadIsRefusedByName) {
        {"version", "gemm", "gemv_fast"}},
       {R"({"quant_method":"fp8","fmt":"e5m2"})", {"fmt", "e5m2"}},
       {R"({"quant_method":"fp8","weight_block_size":[128,0]})", {"weight_block_size"}},
+      {R"({"quant_method":"fp8","weight_block_size":[128,9223372036854775807]})",
+       {"weight_block_size"}},
       {R"({"quant_method":"compressed-tensors"})", {"config_groups", "missing"}},
       {compressed(R"({"num_bits":3,"type":"int"})"), {"group_0", "num_bits", "4 or 8", "found 3"}},
       {compressed(R"({"num_bits":4,"type":"float"})"), {"num_bits", "8 for floats", "found 4"}},

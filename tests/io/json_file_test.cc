@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/ordered_json.h"
 #include "io_test.h"
 
 namespace neuronmm::io {
@@ -29,6 +30,12 @@ TEST(Json, AKeyMayBeRepeatedWithItsValue) {
   std::string many = "{\"a\":0";
   for (int i = 0; i < 200; ++i) many += ",\"a\":0";
   EXPECT_TRUE(fails_with(parse_json(many + "}", "x"), {"\"a\"", "twice"}));
+}
+
+TEST(Json, TheOrderOfKeysMayBeKept) {
+  EXPECT_EQ(parse_ordered_json(R"({"c":2,"a":{"b":1,"a":[],"b":1},"c":2,"b":null})").dump(),
+            R"({"c":2,"a":{"b":1,"a":[]},"b":null})");
+  EXPECT_EQ(parse_ordered_json("[3]").dump(), "[3]");
 }
 
 // The spelling is that of transformers (PretrainedConfig._encode_special_floats).

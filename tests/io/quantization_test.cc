@@ -130,6 +130,10 @@ TEST(Quantization, CalibrationTextsAreKept) {
   EXPECT_EQ(config->quantization, by_text);
   EXPECT_TRUE(fails_with(quantized_config(R"({"bits":8,"group_size":128,"calibration":[{}]})"),
                          {"\"calibration\"[0]", "\"name\"", "missing"}));
+  const Quantization by_latin1 = {{8}, {}, {{"\xe4.txt", "0123456789abcdef", 1000, 200}}};
+  const auto replaced = with_quantization(small_config().dump(), "config.json", by_latin1);
+  ASSERT_TRUE(replaced.ok()) << replaced.error().message;
+  EXPECT_NE(replaced->find("\uFFFD.txt"), std::string::npos);
 }
 
 TEST(Quantization, EntriesOfALaterVersionAreRefused) {

@@ -333,6 +333,14 @@ TEST_F(TokenizerFolder, SpecialTokensAreReadByName) {
                          {"unk_token", "<unk>"}}));
 }
 
+TEST_F(TokenizerFolder, AKeyOfTheConfigMayBeRepeatedWithItsValue) {
+  write("tokenizer.json", llama3_like().dump());
+  write("tokenizer_config.json",
+        R"({"x": {"a": 1, "a": 1}, "extra_special_tokens": {"image_token": "<i>"}})");
+  EXPECT_EQ(Tokenizer::load(folder_)->config().special_tokens,
+            (NamedTokens{{"image_token", "<i>"}}));
+}
+
 // The expected tokens are those of transformers 5.24 (PreTrainedTokenizerFast.from_pretrained).
 TEST_F(TokenizerFolder, TheSpecialTokensMapCountsAsInTransformers) {
   write("tokenizer.json", llama3_like().dump());
@@ -428,26 +436,6 @@ TEST_F(TokenizerFolder, ErrorsNameTheFileAndTheField) {
   const auto nowhere = Tokenizer::load(folder_ / "nowhere");
   ASSERT_FALSE(nowhere.ok());
   EXPECT_NE(nowhere.error().message.find("nowhere"), std::string::npos);
-}
-
-TEST_F(TokenizerFolder, Gpt2FilesAreReadWithTheirPattern) {
-  json vocab = small_tokenizer({{"a", "b"}, {" ", "ab"}})["model"]["vocab"];
-  vocab["<|endoftext|>"] = 258;
-  write("vocab.json", vocab.dump());
-  write("merges.txt", "#version: 0.2\na b\r\n\n\xC4\xA0 ab\n");
-  const auto load = [&] {
-    return Tokenizer::load_vocab_and_merges(folder_ / "vocab.json", folder_ / "merges.txt");
-  };
-  const auto tokenizer = load();
-  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
-  EXPECT_EQ(tokenizer->encode("ab ab11<|endoftext|>").value(), (Ids{256, 257, '1', '1', 258}));
-  EXPECT_TRUE(tokenizer->is_special(258));
-  for (const char* bad : {"a\n", "a b c\n", "a nothing\n", " \n"}) {
-    write("merges.txt", "b a\n" + std::string(bad));
-    const auto result = load();
-    ASSERT_FALSE(result.ok()) << bad;
-    EXPECT_NE(result.error().message.find("merges.txt:"), std::string::npos);
-  }
 }
 
 }  // namespace

@@ -43,8 +43,9 @@ struct SlicedModule {
 
 // A tensor of files that holds one or two matrices, or biases, of all experts of a layer. With one,
 // the last part is empty. E experts, N rows and K columns of a part:
-//   [E, parts * N, K]   matrices; their rows follow one another, or alternate if they are
-//   interleaved [E, K, parts * N]   the same transposed, with input_first [E, parts * N] biases
+//   [E, parts * N, K]   matrices, whose rows follow one another or, if interleaved, alternate
+//   [E, K, parts * N]   with input_first: the same, transposed
+//   [E, parts * N]      biases
 // A matrix in MXFP4 has two tensors, whose names have the endings "_blocks" and "_scales":
 //   [E, parts * N, K / 32, 16] and [E, parts * N, K / 32]
 struct StackedExperts {

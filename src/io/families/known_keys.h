@@ -1,7 +1,6 @@
 #pragma once
-// Which keys of config.json may be there. A key that is not known could change what the model
-// computes, so it is refused by name unless its value switches it off. model_config.cc is the
-// caller.
+// Checks the keys of config.json. A key that is not known could change what the model computes, so
+// it is refused by name unless its value switches it off. model_config.cc is the caller.
 
 #include <string>
 #include <string_view>

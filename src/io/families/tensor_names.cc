@@ -1,6 +1,7 @@
 #include "io/families/tensor_names.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -282,13 +283,17 @@ std::optional<StackedModule> stacked_module(Architecture architecture, std::stri
   if (!names.only_stacked) return std::nullopt;
   const NameParts parts = parts_of(canonical);
   const auto [pattern, number] = numbered_module(parts.module);
-  if (number.empty()) return std::nullopt;
+  int64_t expert = 0;
+  const char* const digits_end = number.data() + number.size();
+  if (std::from_chars(number.data(), digits_end, expert) !=
+      std::from_chars_result{digits_end, std::errc()})
+    return std::nullopt;
   const std::string within = fmt::format("{}{}", pattern, parts.ending);
   for (const StackedExperts& stacked : names.stacked) {
     for (size_t i = 0; i < stacked.parts.size(); ++i) {
       if (within != fmt::format("mlp.experts.#.{}", stacked.parts[i])) continue;
       return StackedModule{fmt::format("{}{}", parts.layer, stacked.own),
-                           std::stoll(number),
+                           expert,
                            static_cast<int64_t>(i),
                            stacked.parts[1].empty() ? 1 : 2,
                            stacked.input_first,

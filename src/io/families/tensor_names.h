@@ -19,9 +19,8 @@
 
 namespace neuronmm::io {
 
-// Tensors by name. `owned` holds the bytes of those that are no views of the file,
-// `owned_codes` those whose codes are in another order or in MXFP4, and `owned_formats` the formats
-// of others.
+// Tensors by name. `owned` holds the bytes of those that are no views of the file, `owned_codes`
+// those whose codes are in another order or in MXFP4, and `owned_formats` the formats of others.
 struct NamedTensors {
   std::map<std::string, TensorView> tensors;
   std::vector<std::shared_ptr<const std::vector<std::byte>>> owned;

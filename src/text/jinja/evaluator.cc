@@ -74,10 +74,15 @@ Result<Arguments> Evaluator::arguments_of(const CallArguments& list) {
   NMM_ASSIGN(const Value more, evaluate(*list.more_named));
   if (more.dict() == nullptr)
     return fail("argument after ** must be a mapping, found '{}'", more.type_name());
+  // The keys of a dict differ from each other, so they are compared with the names before only.
+  const size_t named = arguments.named.size();
   for (const auto& [key, value] : more.dict()->entries) {
     if (key.text() == nullptr) return fail("keywords must be strings, found '{}'", key.type_name());
-    if (arguments.find(key.text()->bytes) != nullptr)
-      return fail("got multiple values for keyword argument '{}'", key.text()->bytes);
+    NMM_TRY(runtime_.budget.spend(1 + named));
+    for (size_t i = 0; i < named; ++i) {
+      if (arguments.named[i].first == key.text()->bytes)
+        return fail("got multiple values for keyword argument '{}'", key.text()->bytes);
+    }
     arguments.named.emplace_back(key.text()->bytes, value);
   }
   return arguments;

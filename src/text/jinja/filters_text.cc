@@ -113,7 +113,10 @@ FilterResult filter_indent(Runtime& runtime, const Value& value, const Arguments
   NMM_ASSIGN(const TextPtr indention, indention_of(runtime, bound[0]));
   const TextPtr& text = value.text_ptr();
   // Jinja appends a newline before it splits the lines, so that a last empty line counts.
-  std::vector<Span> lines = lines_of(*text, false);
+  NMM_TRY(runtime.budget.scan(text->bytes.size()));
+  const size_t most = runtime.budget.remaining_bytes() / sizeof(Span);
+  std::vector<Span> lines = lines_of(*text, false, most);
+  if (lines.size() > most) return fail("indent(): a text of more than {} lines", most);
   const size_t end = text->bytes.size();
   if (end == 0 || is_line_end(decode_before(text->bytes, end).value)) lines.push_back({end, end});
   TextWriter writer(runtime.budget);
@@ -193,10 +196,11 @@ FilterResult filter_truncate(Runtime& runtime, const Value& value, const Argumen
   if (length < end_length || leeway < 0)
     return fail("truncate(): expected a length of {} and a leeway of 0 at least", end_length);
   const auto size = length_of(value);
-  if (size && static_cast<int64_t>(*size) <= length + leeway) return value;
+  if (size && static_cast<int64_t>(*size) - length <= leeway) return value;
   if (value.text() == nullptr)
     return fail("truncate(): expected a string, found '{}'", value.type_name());
   const Text& text = *value.text();
+  NMM_TRY(runtime.budget.scan(text.bytes.size()));
   size_t cut = text.byte_of(static_cast<size_t>(length - end_length));
   if (!truth_argument(bound[1])) {
     const size_t space = std::string_view(text.bytes).substr(0, cut).rfind(' ');
@@ -211,6 +215,7 @@ FilterResult filter_truncate(Runtime& runtime, const Value& value, const Argumen
 FilterResult filter_wordcount(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("wordcount", arguments, {}, 0));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
+  NMM_TRY(runtime.budget.scan(text->bytes.size()));
   int64_t words = 0;
   bool in_word = false;
   for (size_t at = 0; at < text->bytes.size(); at += decode(text->bytes, at).length) {

@@ -159,14 +159,19 @@ Result<int64_t> truncate(double value) {
 Result<Value> round_number(const Value& value, int64_t digits) {
   if (const auto integer = value.integer()) {
     if (digits >= 0) return Value(*integer);
-    if (digits < -18) return Value(int64_t{0});
+    if (digits < -18) {
+      // From 5e18 on, a number rounds to 1e19, which has more than 64 bits. The half rounds to 0.
+      constexpr int64_t kHalf = 5'000'000'000'000'000'000;
+      if (digits == -19 && (*integer > kHalf || *integer < -kHalf)) return integer_overflow();
+      return Value(int64_t{0});
+    }
     int64_t unit = 1;
     for (int64_t i = 0; i < -digits; ++i) unit *= 10;
     // Rounds to the nearest multiple of the unit, and halves to the even multiple.
     int64_t quotient = *integer / unit, remainder = *integer % unit;
-    const int64_t twice = std::abs(remainder) > unit / 2 ||
-                          (unit % 2 == 0 && std::abs(remainder) == unit / 2 && quotient % 2 != 0);
-    if (twice != 0) quotient += remainder < 0 ? -1 : 1;
+    const bool away_from_zero =
+        std::abs(remainder) > unit / 2 || (std::abs(remainder) == unit / 2 && quotient % 2 != 0);
+    if (away_from_zero) quotient += remainder < 0 ? -1 : 1;
     int64_t rounded = 0;
     if (__builtin_mul_overflow(quotient, unit, &rounded)) return integer_overflow();
     return Value(rounded);

@@ -266,9 +266,13 @@ Result<Value> slice(Runtime& runtime, const Value& value, const Value* start, co
              slice_indices(static_cast<int64_t>(*length_of(value)), start, stop, step));
   if (value.text() != nullptr) return slice_text(runtime, value.text_ptr(), indices);
   if (range != nullptr) {
-    const int64_t first = range->start() + indices.start * range->step();
-    const int64_t by = indices.step * range->step();
-    const int64_t end = range->start() + indices.stop * range->step();
+    int64_t first = 0, by = 0, end = 0;
+    if (__builtin_mul_overflow(indices.start, range->step(), &first) ||
+        __builtin_add_overflow(range->start(), first, &first) ||
+        __builtin_mul_overflow(indices.step, range->step(), &by) ||
+        __builtin_mul_overflow(indices.stop, range->step(), &end) ||
+        __builtin_add_overflow(range->start(), end, &end))
+      return integer_overflow();
     return Value(ObjectPtr(std::make_shared<Range>(first, end, by, indices.count)));
   }
   Values items;

@@ -1,9 +1,30 @@
 #include "text/jinja/parser.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace neuronmm::text::jinja {
+namespace {
+
+// The largest product of a template's number of tokens and its number of different names, to which
+// the time of parser and analysis is proportional in the worst case. Assumed: 75 times the product
+// of the largest template in llama.cpp's repository.
+constexpr size_t kMaxTokensTimesNames = 30'000'000;
+
+// Fails for templates that would take minutes to parse.
+Status check_size(const std::vector<Token>& tokens) {
+  std::unordered_set<std::string_view> names;
+  for (const Token& token : tokens) {
+    if (token.kind == Token::Kind::kName) names.insert(token.text);
+  }
+  if (tokens.size() <= kMaxTokensTimesNames / (names.size() + 1)) return {};
+  return fail("1:1: {} tokens with {} different names are too many for a template", tokens.size(),
+              names.size());
+}
+
+}  // namespace
 
 // The depth is smaller than elsewhere, because each level of an expression takes a dozen calls.
 Limits Parser::limits() { return {.depth = 200}; }
@@ -86,6 +107,7 @@ int Parser::depth_of(const CallArguments& arguments) {
 
 Result<Statements> parse_template(std::string_view source) {
   NMM_ASSIGN(auto tokens, tokenize(source));
+  NMM_TRY(check_size(tokens));
   return Parser(std::move(tokens)).statements({});
 }
 

@@ -2,7 +2,7 @@
 // Parses the source of a template into a syntax tree (ast.h), by Jinja's grammar. Template::parse
 // (template.h) calls parse_template(), and nothing else uses the class Parser. The parser fails on
 // malformed syntax, on tags that chat templates do not use, and on templates that are nested too
-// deep. Unknown filters and tests are found later, by analyze() (analysis.h).
+// deep or much too long. Unknown filters and tests are found later, by analyze() (analysis.h).
 
 #include <algorithm>
 #include <initializer_list>

@@ -112,6 +112,7 @@ class PercentFormatter {
       at_ += flag;
     }
     NMM_ASSIGN(conversion.width, number());
+    if (conversion.width == INT64_MIN) return fail("a width that is too large");
     if (conversion.width < 0) {
       conversion.left = true;
       conversion.width = -conversion.width;
@@ -129,6 +130,7 @@ class PercentFormatter {
   }
 
   Status convert() {
+    NMM_TRY(runtime_.budget.spend(1));
     Conversion conversion;
     std::optional<Value> value;
     NMM_TRY(read(conversion, value));

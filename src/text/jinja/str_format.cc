@@ -195,8 +195,11 @@ class BraceFormatter {
   // Writes a field, which has the form name!conversion:specification.
   Status write_field(size_t begin, size_t end, TextWriter& out, int levels) {
     if (levels == 0) return fail("max string recursion exceeded");
+    NMM_TRY(runtime_.budget.spend(1));
     const std::string& bytes = format_.bytes;
-    const size_t name_end = std::min(bytes.find_first_of("!:", begin), end);
+    // The search ends with the field, so that a text of many fields takes linear time.
+    const std::string_view whole = std::string_view(bytes).substr(begin, end - begin);
+    const size_t name_end = begin + std::min(whole.find_first_of("!:"), whole.size());
     NMM_ASSIGN(Value value, field(bytes.substr(begin, name_end - begin)));
     size_t at = name_end;
     if (at < end && bytes[at] == '!') {

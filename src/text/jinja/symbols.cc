@@ -27,8 +27,7 @@ void Symbols::add_parameter(const std::string& name) {
   starts_[name] = Start::kParameter;
 }
 
-// A name that only stored_in_some branches assign begins with its value from outside on all of
-// them.
+// A name that only some branches assign begins with its value from outside on all of them.
 void Symbols::merge_branches(const std::vector<Symbols>& branches) {
   std::set<std::string> stored_in_some;
   for (const Symbols& branch : branches) {

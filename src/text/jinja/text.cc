@@ -1,6 +1,7 @@
 #include "text/jinja/text.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "text/jinja/unicode.h"
@@ -14,7 +15,7 @@ bool is_ascii(std::string_view bytes) {
 
 }  // namespace
 
-size_t Text::length() const { return ascii ? bytes.size() : count_code_points(bytes); }
+size_t Text::length() const { return ascii ? bytes.size() : characters; }
 
 size_t Text::byte_of(size_t index) const {
   return ascii ? std::min(index, bytes.size()) : byte_of_index(bytes, index);
@@ -72,6 +73,7 @@ Result<TextPtr> TextWriter::take(bool markup) {
                            sizeof(Text)));
   NMM_TRY(budget_.scan(text_.bytes.size()));
   text_.ascii = is_ascii(text_.bytes);
+  if (!text_.ascii) text_.characters = count_code_points(text_.bytes);
   text_.markup = markup;
   return TextPtr(std::make_shared<const Text>(std::move(text_)));
 }
@@ -86,6 +88,20 @@ Result<TextPtr> substring(Budget& budget, const TextPtr& text, size_t begin, siz
 bool is_from_message(const Text& text, size_t at, size_t& hint) {
   while (hint < text.from_messages.size() && text.from_messages[hint].end <= at) ++hint;
   return hint < text.from_messages.size() && text.from_messages[hint].begin <= at;
+}
+
+size_t find_bytes(std::string_view text, std::string_view wanted, size_t from) {
+  const void* const found =
+      memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+Status charge_backward_search(Budget& budget, std::string_view text, std::string_view wanted) {
+  NMM_TRY(budget.scan(text.size()));
+  if (wanted.size() > text.size()) return {};
+  // A step pays for comparing 64 times as many bytes as it pays for reading.
+  return budget.scan((text.size() - wanted.size() + 1) * wanted.size() / 64);
 }
 
 }  // namespace neuronmm::text::jinja

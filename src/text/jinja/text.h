@@ -28,6 +28,9 @@ struct Text {
   bool ascii = true;
   // True if the text is HTML (filters `safe` and `escape`), which Python keeps as another type.
   bool markup = false;
+  // The number of characters if the text is not ASCII. Templates may ask for it again and again, so
+  // TextWriter counts them once.
+  size_t characters = 0;
 
   // Returns the number of characters.
   size_t length() const;
@@ -70,5 +73,12 @@ Result<TextPtr> substring(Budget& budget, const TextPtr& text, size_t begin, siz
 // Returns whether the byte at `at` comes from a message. `hint` makes a forward scan cheap: pass 0
 // at first, and then the value that the last call left.
 bool is_from_message(const Text& text, size_t at, size_t& hint);
+
+// Returns where `wanted` first occurs at byte `from` or later, or npos. The time is linear for all
+// texts, unlike that of std::string::find, because a template may choose the worst ones.
+size_t find_bytes(std::string_view text, std::string_view wanted, size_t from = 0);
+// Charges a search with std::string::rfind, which may compare all of `wanted` at every byte of
+// `text`.
+Status charge_backward_search(Budget& budget, std::string_view text, std::string_view wanted);
 
 }  // namespace neuronmm::text::jinja

@@ -42,13 +42,16 @@ Result<Value> insert_between(Runtime& runtime, const Text& text, const Text& by,
 Result<Value> strip(Runtime& runtime, const TextPtr& text, const Text* characters, bool left,
                     bool right) {
   size_t begin = 0, end = text->bytes.size();
-  NMM_TRY(runtime.budget.scan(end + (characters != nullptr ? characters->bytes.size() : 0)));
+  const size_t set_bytes = characters != nullptr ? characters->bytes.size() : 0;
+  NMM_TRY(runtime.budget.scan(end));
   while (left && begin < end) {
+    NMM_TRY(runtime.budget.spend(set_bytes / 64));
     const CodePoint c = decode(text->bytes, begin);
     if (!has_character(characters, c.value)) break;
     begin += c.length;
   }
   while (right && begin < end) {
+    NMM_TRY(runtime.budget.spend(set_bytes / 64));
     const CodePoint c = decode_before(text->bytes, end);
     if (!has_character(characters, c.value)) break;
     end -= c.length;
@@ -64,7 +67,7 @@ Result<Value> replace(Runtime& runtime, const TextPtr& text, const Text& old, co
   TextWriter writer(runtime.budget);
   size_t at = 0;
   for (; count != 0 && !writer.full(); --count) {
-    const size_t found = text->bytes.find(old.bytes, at);
+    const size_t found = find_bytes(text->bytes, old.bytes, at);
     if (found == std::string::npos) break;
     writer.append(*text, at, found);
     writer.append(by);

@@ -38,8 +38,11 @@ Result<Value> title_words(Runtime& runtime, const TextPtr& text);
 // number if `count` is -1.
 Result<Value> split(Runtime& runtime, const TextPtr& text, const Text* separator, int64_t count,
                     bool from_right);
-// Returns the lines of a text, as Python's str.splitlines().
-std::vector<Span> lines_of(const Text& text, bool keep_ends);
+// Returns the lines of a text, as Python's str.splitlines(). If there are more than `most` lines,
+// the search ends early and the result has more than `most` lines, too.
+std::vector<Span> lines_of(const Text& text, bool keep_ends, size_t most);
+// Returns how many substrings the budget has memory for. If more are found, making them fails.
+size_t most_substrings(const Budget& budget);
 // Returns a list or tuple of these parts of the text.
 Result<Value> substrings(Runtime& runtime, const TextPtr& text, const std::vector<Span>& spans,
                          List::Kind kind = List::Kind::kList);

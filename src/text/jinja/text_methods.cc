@@ -41,7 +41,9 @@ Result<Value> split_method(Runtime& runtime, const Value& self, const Arguments&
 Result<Value> splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
   NMM_ASSIGN(const BoundArguments bound, bind("splitlines", arguments, {"keepends"}, 0));
   NMM_TRY(runtime.budget.scan(self.text()->bytes.size()));
-  return substrings(runtime, self.text_ptr(), lines_of(*self.text(), truth_argument(bound[0])));
+  return substrings(
+      runtime, self.text_ptr(),
+      lines_of(*self.text(), truth_argument(bound[0]), most_substrings(runtime.budget)));
 }
 
 template <bool from_right>
@@ -51,7 +53,10 @@ Result<Value> partition(Runtime& runtime, const Value& self, const Arguments& ar
   if (separator->bytes.empty()) return fail("partition(): empty separator");
   const std::string& bytes = self.text()->bytes;
   const size_t end = bytes.size();
-  const size_t found = from_right ? bytes.rfind(separator->bytes) : bytes.find(separator->bytes);
+  NMM_TRY(from_right ? charge_backward_search(runtime.budget, bytes, separator->bytes)
+                     : runtime.budget.scan(end));
+  const size_t found =
+      from_right ? bytes.rfind(separator->bytes) : find_bytes(bytes, separator->bytes);
   std::vector<Span> spans = {{0, end}, {end, end}, {end, end}};
   if (found != std::string::npos)
     spans = {{0, found},
@@ -68,6 +73,7 @@ Result<Value> remove_affix(Runtime& runtime, const Value& self, const Arguments&
   NMM_ASSIGN(const Text* affix, text_argument("removeprefix", bound[0]));
   const std::string& bytes = self.text()->bytes;
   const size_t size = affix->bytes.size();
+  NMM_TRY(runtime.budget.scan(size));
   Span remaining{0, bytes.size()};
   if (prefix && bytes.starts_with(affix->bytes)) remaining.begin = size;
   if (!prefix && bytes.ends_with(affix->bytes)) remaining.end -= size;
@@ -104,9 +110,10 @@ Result<Value> find(Runtime& runtime, const Value& self, const Arguments& argumen
   NMM_ASSIGN(const IndexRange range, range_of("find", *self.text(), bound[1], bound[2]));
   const std::string_view within = std::string_view(self.text()->bytes)
                                       .substr(range.span.begin, range.span.end - range.span.begin);
+  if (from_right) NMM_TRY(charge_backward_search(runtime.budget, within, wanted->bytes));
   const size_t found = !range.valid ? std::string_view::npos
                        : from_right ? within.rfind(wanted->bytes)
-                                    : within.find(wanted->bytes);
+                                    : find_bytes(within, wanted->bytes);
   if (found != std::string_view::npos)
     return Value(static_cast<int64_t>(self.text()->index_of(range.span.begin + found)));
   if (must_exist) return fail("index(): substring not found");
@@ -123,8 +130,8 @@ Result<Value> count(Runtime& runtime, const Value& self, const Arguments& argume
                                       .substr(range.span.begin, range.span.end - range.span.begin);
   if (wanted->bytes.empty()) return Value(static_cast<int64_t>(count_code_points(within)) + 1);
   int64_t times = 0;
-  for (size_t at = within.find(wanted->bytes); at != std::string_view::npos;
-       at = within.find(wanted->bytes, at + wanted->bytes.size()))
+  for (size_t at = find_bytes(within, wanted->bytes); at != std::string_view::npos;
+       at = find_bytes(within, wanted->bytes, at + wanted->bytes.size()))
     ++times;
   return Value(times);
 }
@@ -133,7 +140,7 @@ template <bool at_start>
 Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const std::string_view function = at_start ? "startswith" : "endswith";
   NMM_ASSIGN(const BoundArguments bound, bind(function, arguments, {"", "", ""}, 1));
-  NMM_TRY(runtime.budget.spend(1));
+  NMM_TRY(runtime.budget.scan(self.text()->ascii ? 0 : self.text()->bytes.size()));
   NMM_ASSIGN(const IndexRange range, range_of(function, *self.text(), bound[1], bound[2]));
   const std::string_view within = std::string_view(self.text()->bytes)
                                       .substr(range.span.begin, range.span.end - range.span.begin);
@@ -142,6 +149,7 @@ Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& ar
     affixes = list->items;
   for (const Value& affix : affixes) {
     NMM_ASSIGN(const Text* text, text_argument(function, &affix));
+    NMM_TRY(runtime.budget.scan(text->bytes.size()));
     if (range.valid && (at_start ? within.starts_with(text->bytes) : within.ends_with(text->bytes)))
       return Value(true);
   }
@@ -251,9 +259,10 @@ Result<Value> all_cased_characters_are(Runtime& runtime, const Value& self,
   return Value(has_cased);
 }
 
-Result<Value> istitle(Runtime&, const Value& self, const Arguments& arguments) {
+Result<Value> istitle(Runtime& runtime, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("istitle", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
+  NMM_TRY(runtime.budget.scan(bytes.size()));
   bool has_cased = false, in_word = false;
   for (size_t at = 0; at < bytes.size(); at += decode(bytes, at).length) {
     const char32_t c = decode(bytes, at).value;
@@ -265,9 +274,10 @@ Result<Value> istitle(Runtime&, const Value& self, const Arguments& arguments) {
   return Value(has_cased);
 }
 
-Result<Value> isidentifier(Runtime&, const Value& self, const Arguments& arguments) {
+Result<Value> isidentifier(Runtime& runtime, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("isidentifier", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
+  NMM_TRY(runtime.budget.scan(bytes.size()));
   bool is_one = !bytes.empty();
   for (size_t at = 0; at < bytes.size(); at += decode(bytes, at).length) {
     const char32_t c = decode(bytes, at).value;

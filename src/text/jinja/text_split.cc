@@ -12,7 +12,7 @@ std::vector<Span> split_at(const Text& text, const std::string& separator, int64
   std::vector<Span> spans;
   size_t at = 0;
   for (; count != 0; --count) {
-    const size_t found = text.bytes.find(separator, at);
+    const size_t found = find_bytes(text.bytes, separator, at);
     if (found == std::string::npos) break;
     spans.push_back({at, found});
     at = found + separator.size();
@@ -89,22 +89,25 @@ Result<Value> substrings(Runtime& runtime, const TextPtr& text, const std::vecto
 Result<Value> split(Runtime& runtime, const TextPtr& text, const Text* separator, int64_t count,
                     bool from_right) {
   NMM_TRY(runtime.budget.scan(text->bytes.size()));
-  // A span takes fewer bytes than the text that is made of it.
-  NMM_TRY(runtime.budget.allocate(text->bytes.size()));
+  const auto most = static_cast<int64_t>(most_substrings(runtime.budget));
+  if (count < 0 || count > most) count = most;
   if (separator == nullptr)
     return substrings(
         runtime, text,
         from_right ? split_words_from_right(*text, count) : split_words(*text, count));
   if (separator->bytes.empty()) return fail("split(): empty separator");
+  if (from_right) NMM_TRY(charge_backward_search(runtime.budget, text->bytes, separator->bytes));
   return substrings(runtime, text,
                     from_right ? split_at_from_right(*text, separator->bytes, count)
                                : split_at(*text, separator->bytes, count));
 }
 
-std::vector<Span> lines_of(const Text& text, bool keep_ends) {
+size_t most_substrings(const Budget& budget) { return budget.remaining_bytes() / sizeof(Text); }
+
+std::vector<Span> lines_of(const Text& text, bool keep_ends, size_t most) {
   std::vector<Span> lines;
   size_t begin = 0;
-  for (size_t at = 0; at < text.bytes.size();) {
+  for (size_t at = 0; at < text.bytes.size() && lines.size() <= most;) {
     const CodePoint c = decode(text.bytes, at);
     size_t next = at + c.length;
     if (is_line_end(c.value)) {

@@ -286,7 +286,7 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
     if (item.text() == nullptr)
       return fail("'in <string>' requires string as left operand, not {}", item.type_name());
     NMM_TRY(runtime.budget.scan(text->bytes.size()));
-    return text->bytes.find(item.text()->bytes) != std::string::npos;
+    return find_bytes(text->bytes, item.text()->bytes) != std::string::npos;
   }
   const auto* view = container.object_as<DictView>();
   if (container.dict() != nullptr || (view != nullptr && view->kind() == DictView::Kind::kKeys)) {

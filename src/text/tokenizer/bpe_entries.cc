@@ -11,6 +11,16 @@ namespace {
 
 using nlohmann::json;
 
+// Splits "a b" at its only space, since tokens in this form contain none. Returns false if the line
+// has no space or several.
+bool split_merge(std::string_view line, BpeEntries::Merge& merge) {
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+    return false;
+  merge = {line.substr(0, space), line.substr(space + 1)};
+  return true;
+}
+
 // Passes the parser's events to a JsonBuilder, except for those inside model.vocab and
 // model.merges.
 class Reader : public nlohmann::json_sax<json> {
@@ -150,14 +160,6 @@ Result<json> parse_with_entries(std::string_view text, const std::string& source
   if (!root.is_object())
     return fail("{}: expected a JSON object, found {}", source, io::describe_json(root));
   return root;
-}
-
-bool split_merge(std::string_view line, BpeEntries::Merge& merge) {
-  const size_t space = line.find(' ');
-  if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
-    return false;
-  merge = {line.substr(0, space), line.substr(space + 1)};
-  return true;
 }
 
 }  // namespace neuronmm::text

@@ -34,8 +34,4 @@ struct BpeEntries {
 Result<nlohmann::json> parse_with_entries(std::string_view text, const std::string& source,
                                           BpeEntries& entries);
 
-// Splits "a b" at its only space, since tokens in this form contain none. Returns false if the line
-// has no space or several.
-bool split_merge(std::string_view line, BpeEntries::Merge& merge);
-
 }  // namespace neuronmm::text

@@ -11,6 +11,17 @@
 namespace neuronmm::text {
 namespace {
 
+// Adds all tokens to the vocabulary. An empty list is an error.
+Status read_vocab(const BpeEntries& entries, const std::string& source, Vocabulary& vocabulary) {
+  if (entries.vocab.empty()) return fail("{}: expected tokens, found none", source);
+  vocabulary.reserve(std::min(entries.vocab.size(), size_t{Vocabulary::kMaxSize}));
+  for (const auto& [token, id] : entries.vocab) {
+    if (const Status added = vocabulary.add_token(token, id); !added.ok())
+      return fail("{}: {}", source, added.error().message);
+  }
+  return {};
+}
+
 // Adds one merge. Both halves and the result must be tokens, because merging works with ids only.
 // `storage` is reused from merge to merge.
 Status add_merge(const Vocabulary& vocabulary, BpeEntries::Merge pair, std::string& storage,
@@ -80,16 +91,6 @@ bool has_all_bytes(const Vocabulary& vocabulary, bool spelled) {
   return true;
 }
 
-Status read_vocab(const BpeEntries& entries, const std::string& source, Vocabulary& vocabulary) {
-  if (entries.vocab.empty()) return fail("{}: expected tokens, found none", source);
-  vocabulary.reserve(std::min(entries.vocab.size(), size_t{Vocabulary::kMaxSize}));
-  for (const auto& [token, id] : entries.vocab) {
-    if (const Status added = vocabulary.add_token(token, id); !added.ok())
-      return fail("{}: {}", source, added.error().message);
-  }
-  return {};
-}
-
 Status read_bpe_model(const io::JsonFields& fields, const BpeEntries& entries,
                       TokenizerDefinition& definition) {
   NMM_ASSIGN(const auto type, fields.string("type"));
@@ -110,25 +111,6 @@ Status read_bpe_model(const io::JsonFields& fields, const BpeEntries& entries,
       read_merges(entries, fields.source() + ".merges", definition.vocabulary, definition.model));
   NMM_ASSIGN(const auto ignore_merges, fields.boolean("ignore_merges"));
   definition.model.ignore_merges = ignore_merges.value_or(false);
-  return {};
-}
-
-Status read_merges_text(std::string_view text, const std::string& source,
-                        const Vocabulary& vocabulary, BpeModel& model) {
-  std::string storage;
-  for (int64_t line_number = 1; !text.empty(); ++line_number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
-    BpeEntries::Merge merge;
-    if (!split_merge(line, merge))
-      return fail("{}:{}: expected two tokens and one space, found {:?}", source, line_number,
-                  line);
-    if (const Status added = add_merge(vocabulary, merge, storage, model); !added.ok())
-      return fail("{}:{}: {}", source, line_number, added.error().message);
-  }
   return {};
 }
 

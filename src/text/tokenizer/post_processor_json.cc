@@ -7,6 +7,10 @@ namespace {
 
 using nlohmann::json;
 
+// The largest number of tokens before and after a text. Published tokenizers add at most four.
+// Without a limit, a list of ids that a template names many times would fill the memory.
+constexpr size_t kMaxSpecialIds = 1000;
+
 // Appends the ids of the special token `name` of a TemplateProcessing. The template names the
 // token, and "special_tokens" has its ids.
 Status append_special(const io::JsonFields& processor, const std::string& name,
@@ -23,6 +27,9 @@ Status append_special(const io::JsonFields& processor, const std::string& name,
   for (const json& id : entry["ids"]) {
     if (!id.is_number_integer() || !vocabulary.has(id.get<int64_t>()))
       return wrong("ids of the vocabulary");
+    if (out.size() == kMaxSpecialIds)
+      return fail("{}: \"single\": more than {} special tokens", processor.source(),
+                  kMaxSpecialIds);
     out.push_back(id.get<TokenId>());
   }
   return {};
@@ -85,6 +92,8 @@ Status read_cls_and_sep(const io::JsonFields& fields, TokenizerDefinition& defin
 Status read_post_processor(const json& value, const std::string& source,
                            TokenizerDefinition& definition) {
   return for_each_component(value, source, "processors", [&](const Component& step) -> Status {
+    if (definition.prefix.size() + definition.suffix.size() > kMaxSpecialIds)
+      return fail("{}: more than {} special tokens", source, kMaxSpecialIds);
     if (step.type == "TemplateProcessing") return read_template(step.fields, definition);
     if (step.type == "RobertaProcessing" || step.type == "BertProcessing")
       return read_cls_and_sep(step.fields, definition);

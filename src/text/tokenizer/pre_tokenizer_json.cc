@@ -13,9 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-// GPT-2's pattern, which ByteLevel uses if use_regex is true.
-constexpr std::string_view kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // The largest number of steps, each of which is a recursion of the pre-tokenizer. Published
 // tokenizers have at most six.
 constexpr int64_t kMaxPreTokenizers = 16;
@@ -140,11 +137,6 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
       return fail("{}: more than {} ByteLevel steps", source, kMaxByteLevels);
     return read_step(step, out);
   });
-}
-
-Status read_gpt2_pre_tokenizer(PreTokenizer& pre_tokenizer) {
-  const json value = {{"add_prefix_space", false}};
-  return read_byte_level(io::JsonFields(value, "ByteLevel"), pre_tokenizer);
 }
 
 }  // namespace neuronmm::text

@@ -3,6 +3,7 @@
 // errors.
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -11,11 +12,13 @@
 
 namespace neuronmm::text {
 
+// GPT-2's pattern, which ByteLevel uses if use_regex is true.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
 // Sets `ends_spelled` if the last step is ByteLevel. The step that spells its bytes is then not
 // added: the caller adds it unless BPE works on bytes.
 Status read_pre_tokenizer(const nlohmann::json& value, const std::string& source,
                           PreTokenizer& pre_tokenizer, bool& ends_spelled);
-// Adds GPT-2's only step, a ByteLevel that puts no space before the text.
-Status read_gpt2_pre_tokenizer(PreTokenizer& pre_tokenizer);
 
 }  // namespace neuronmm::text

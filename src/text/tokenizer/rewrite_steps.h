@@ -26,11 +26,8 @@ class SpellBytesStep : public PreTokenizer::Step {
 // `split`, every replacement begins a new piece.
 class MetaspaceStep : public PreTokenizer::Step {
  public:
-  enum class Prepend {
-    kAlways,
-    kFirst,
-    kNever
-  };  // The scheme kFirst prepends only at the start of the input.
+  // kFirst puts a replacement only at the start of the input.
+  enum class Prepend { kAlways, kFirst, kNever };
   MetaspaceStep(std::string replacement, Prepend prepend, bool split)
       : replacement_(std::move(replacement)), prepend_(prepend), split_(split) {}
   void apply(const Piece& piece, MatchBudget& budget,

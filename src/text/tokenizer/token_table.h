@@ -39,7 +39,7 @@ class TokenTable {
   }
 
  private:
-  // 16 bytes, of which four are in a cache line. Texts come from files of at most
+  // A slot has 16 bytes, so that four of them fill a cache line. Texts come from files of at most
   // io::kMaxTokenizerBytes, so 32 bits hold their sizes.
   struct Slot {
     const char* data = nullptr;

@@ -1,6 +1,5 @@
 #include "text/tokenizer/tokenizer.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -22,7 +21,8 @@ namespace {
 // Returns the text that is searched for an added token after normalization.
 std::string normalized_content(const Normalizer& normalizer, const AddedToken& token) {
   std::string storage;
-  MatchBudget budget(token.content.size());
+  // A file may have many added tokens, so each gets a small part of the usual budget.
+  MatchBudget budget(token.content.size(), MatchBudget::kTenthOfASecond / 1000);
   return std::string(normalizer.apply(token.content, storage, budget));
 }
 
@@ -168,15 +168,6 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   Tokenizer tokenizer(std::make_unique<State>(std::move(definition)));
   NMM_TRY(tokenizer.state_->apply(std::move(config), config_source));
   return tokenizer;
-}
-
-Result<Tokenizer> Tokenizer::load_vocab_and_merges(const std::filesystem::path& vocab_json,
-                                                   const std::filesystem::path& merges_txt) {
-  NMM_ASSIGN(const std::string vocab, io::read_text_file(vocab_json, io::kMaxTokenizerBytes));
-  NMM_ASSIGN(const std::string merges, io::read_text_file(merges_txt, io::kMaxTokenizerBytes));
-  NMM_ASSIGN(TokenizerDefinition definition,
-             parse_gpt2_files(vocab, vocab_json.string(), merges, merges_txt.string()));
-  return Tokenizer(std::make_unique<State>(std::move(definition)));
 }
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,

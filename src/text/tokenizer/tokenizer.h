@@ -28,8 +28,8 @@ struct EncodeOptions {
   // Encodes "<|eot_id|>" in the text as the added token. If false, it is encoded as ordinary text.
   bool parse_added_tokens = true;
   // Ranges of the text that are ordinary text although added tokens are parsed: what a user typed
-  // inside a chat template. The ranges are sorted and do not overlap. An added token that touches a
-  // range does not match.
+  // inside a chat template. The ranges are sorted and do not overlap. An added token with a byte in
+  // a range does not match.
   std::span<const ByteRange> literal = {};
 };
 
@@ -45,9 +45,6 @@ class Tokenizer {
   static Result<Tokenizer> load(const std::filesystem::path& folder);
   // Parses the text of a tokenizer.json. Error messages call the text `source`.
   static Result<Tokenizer> parse(std::string_view tokenizer_json, const std::string& source);
-  // Loads the two files that GPT-2 was published with.
-  static Result<Tokenizer> load_vocab_and_merges(const std::filesystem::path& vocab_json,
-                                                 const std::filesystem::path& merges_txt);
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();

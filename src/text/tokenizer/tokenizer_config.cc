@@ -12,9 +12,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/json_builder.h"
 #include "io/json_file.h"
 #include "io/mounted_model.h"
+#include "io/ordered_json.h"
 #include "io/text_file.h"
 #include "text/tokenizer/added_token_json.h"
 
@@ -271,10 +271,7 @@ Result<ConfigFile> read_config_file(const fs::path& path) {
   ConfigFile file;
   NMM_ASSIGN(file.root, io::read_json_object(path, io::kMaxConfigBytes));
   NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxConfigBytes));
-  // The text has been parsed without an error.
-  io::BasicJsonBuilder<nlohmann::ordered_json> builder;
-  nlohmann::ordered_json::sax_parse(io::strict_json(text), &builder);
-  file.ordered = std::move(builder.value());
+  file.ordered = io::parse_ordered_json(io::strict_json(text));
   return file;
 }
 

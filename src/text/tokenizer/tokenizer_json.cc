@@ -10,7 +10,6 @@
 #include "text/tokenizer/added_token_json.h"
 #include "text/tokenizer/bpe_model_json.h"
 #include "text/tokenizer/decoder_json.h"
-#include "text/tokenizer/decoder_steps.h"
 #include "text/tokenizer/normalizer_json.h"
 #include "text/tokenizer/post_processor_json.h"
 #include "text/tokenizer/pre_tokenizer_json.h"
@@ -20,9 +19,6 @@ namespace neuronmm::text {
 namespace {
 
 using nlohmann::json;
-
-// The only added token of GPT-2.
-constexpr std::string_view kGpt2EndOfText = "<|endoftext|>";
 
 // Returns the id of the next token that the vocabulary does not contain.
 int64_t next_added_id(const TokenizerDefinition& definition) {
@@ -142,37 +138,6 @@ Result<TokenizerDefinition> parse_mounted_tokenizer(const io::MountedTokenizer& 
   for (const auto& [left, right, merged] : tokenizer.merges)
     entries.rules.push_back({left, right, merged});
   return read_definition(root, source, entries);
-}
-
-Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
-                                             const std::string& vocab_source,
-                                             std::string_view merges_text,
-                                             const std::string& merges_source) {
-  NMM_ASSIGN(const json vocab, io::parse_json_object(vocab_json, vocab_source));
-  BpeEntries entries;
-  for (const auto& [token, id] : vocab.items()) {
-    if (!id.is_number_integer())
-      return fail("{}: {:?}: expected an id, found {}", vocab_source, token, io::describe_json(id));
-    entries.vocab.emplace_back(entries.texts.store(token), id.get<int64_t>());
-  }
-  TokenizerDefinition definition;
-  NMM_TRY(read_vocab(entries, vocab_source, definition.vocabulary));
-  NMM_TRY(read_merges_text(merges_text, merges_source, definition.vocabulary, definition.model));
-  // GPT-2's files do not mark its only special token.
-  if (const auto id = definition.vocabulary.find_token(kGpt2EndOfText)) {
-    AddedToken token;
-    token.content = kGpt2EndOfText;
-    token.special = true;
-    int64_t next_id = definition.vocabulary.tokens();
-    NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
-  }
-  // GPT-2's files do not describe the pipeline, which is byte-level without a space before the
-  // text.
-  NMM_TRY(read_gpt2_pre_tokenizer(definition.pre_tokenizer));
-  definition.model.alphabet.bytes = true;
-  definition.decoder.add(byte_level_step(), Decoder::Joins::kAll);
-  definition.decodes_bytes = true;
-  return definition;
 }
 
 Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,

@@ -19,12 +19,6 @@ Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const st
 Result<TokenizerDefinition> parse_mounted_tokenizer(const io::MountedTokenizer& tokenizer,
                                                     const std::string& source);
 
-// Parses GPT-2's two files. They do not describe the steps around the model, which are fixed.
-Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
-                                             const std::string& vocab_source,
-                                             std::string_view merges_text,
-                                             const std::string& merges_source);
-
 // Adds the tokens that only tokenizer_config.json has.
 Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,
                             TokenizerDefinition& definition);

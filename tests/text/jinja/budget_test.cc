@@ -72,6 +72,54 @@ TEST(Budget, DeepNestingIsStopped) {
       "%}{% endfor %}");
 }
 
+// Each of these searches would compare 10^11 bytes or more if it took quadratic time.
+TEST(Budget, SearchesForTheWorstTextsEndSoon) {
+  const std::string texts = "{% set a = 'a' * 2000000 %}{% set b = 'a' * 200000 ~ 'b' %}";
+  for (const char* linear :
+       {"{{ a.find(b) }}", "{{ b in a }}", "{{ a.count(b) }}", "{{ a.replace(b, '') | length }}",
+        "{{ a.split(b) | length }}", "{{ a.partition(b) | length }}"}) {
+    const std::string result = text_or_error(texts + linear);
+    EXPECT_FALSE(result.starts_with("error")) << linear << result;
+  }
+  for (const char* quadratic : {"{{ a.rfind(b) }}", "{{ a.rsplit(b) }}", "{{ a.rpartition(b) }}",
+                                "{{ a.strip(('b' * 100000) ~ 'a') }}"})
+    expect_stopped(texts + quadratic, {.steps = 1'000'000});
+}
+
+TEST(Budget, ManyFieldsAreCharged) {
+  expect_stopped("{{ ('{0}' * 200000).format('') }}", {.steps = 100'000});
+  expect_stopped("{{ ('%(a)s' * 200000) % {'a': ''} }}", {.steps = 100'000});
+}
+
+// The number of characters is asked for in a loop, so it must not be counted each time.
+TEST(Budget, TextsKeepTheirLength) {
+  EXPECT_EQ(text_or_error("{% set a = '\u00e9' * 1000000 %}{% set ns = namespace(n=0) %}"
+                          "{% for i in range(100000) %}{% set ns.n = ns.n + a | length %}{% endfor "
+                          "%}{{ ns.n }}"),
+            "100000000000");
+}
+
+// One part is made for each line, so the lines must not fill the memory before the parts do.
+TEST(Budget, ManyLinesAreCharged) {
+  const Limits limits = {.bytes = size_t{32} << 20};
+  for (const char* source :
+       {"{{ ('\n' * 10000000).splitlines() | length }}", "{{ (' ,' * 5000000).split(',') }}",
+        "{{ ('a ' * 5000000).rsplit() }}", "{{ ('\n' * 10000000) | indent }}"})
+    expect_stopped(source, limits);
+}
+
+TEST(Budget, LongTemplatesAreRefused) {
+  std::string names, branches = "{% if a %}";
+  for (int i = 0; i < 20000; ++i) {
+    names += "{% set a" + std::to_string(i) + " = 1 %}";
+    branches += "{% elif a %}";
+  }
+  expect_stopped(names + branches + "{% endif %}");
+  std::string arguments;
+  for (int i = 0; i < 20000; ++i) arguments += "a" + std::to_string(i) + "=1,";
+  expect_stopped("{{ namespace(" + arguments + ") }}");
+}
+
 // Values that contain themselves must be released, which the sanitizers check.
 TEST(Budget, ValuesInCyclesAreReleased) {
   EXPECT_EQ(

@@ -32,9 +32,23 @@ TEST(Errors, IntegersBeyond64BitsAreErrors) {
   for (const char* source :
        {"{{ 9223372036854775808 }}", "{{ 9223372036854775807 + 1 }}", "{{ 2 ** 63 }}",
         "{{ 9223372036854775807 * 2 }}", "{{ '9223372036854775808' | int }}", "{{ 1e19 | int }}",
-        "{{ (-9223372036854775807 - 1) | abs }}", "{{ (-9223372036854775807 - 1) // -1 }}"}) {
+        "{{ (-9223372036854775807 - 1) | abs }}", "{{ (-9223372036854775807 - 1) // -1 }}",
+        "{{ 9000000000000000000 | round(-19) }}",
+        "{{ range(-9223372036854775807, 0, 4611686018427387904)[::-1] }}",
+        "{{ range(0, 10, 2)[::9223372036854775807] }}"}) {
     EXPECT_NE(text_or_error(source).find("64 bits"), std::string::npos) << text_or_error(source);
   }
+  EXPECT_EQ(text_or_error("{{ 5000000000000000000 | round(-19) }}"), "0");
+  EXPECT_EQ(text_or_error("{{ 'abc' | truncate(9223372036854775807) }}"), "abc");
+  EXPECT_NE(text_or_error("{{ '%*d' % (-9223372036854775807 - 1, 1) }}").find("width"),
+            std::string::npos);
+}
+
+// The names before ** and the keys of the dict must differ.
+TEST(Errors, NamesOfArgumentsDiffer) {
+  EXPECT_EQ(text_or_error("{{ dict(a=1, **{'b': 2}) }}"), "{'a': 1, 'b': 2}");
+  EXPECT_NE(text_or_error("{{ dict(a=1, **{'a': 2}) }}").find("multiple values"),
+            std::string::npos);
 }
 
 // Bytes that are not UTF-8 count as characters and stay as they are.
