@@ -8,6 +8,7 @@
 #include "io/atomic_file.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
+#include "io/ordered_json.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 
@@ -45,7 +46,7 @@ bool is_plain_dense(const CompressedModel& model) {
 // Returns config_text with this intermediate_size. Other keys and their order stay. The text must
 // be valid JSON.
 std::string with_intermediate_size(const std::string& config_text, int64_t size) {
-  auto config = nlohmann::ordered_json::parse(config_text);
+  auto config = io::parse_ordered_json(config_text);
   config["intermediate_size"] = size;
   return config.dump(2) + "\n";
 }

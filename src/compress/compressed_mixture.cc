@@ -10,6 +10,7 @@
 #include "compress/sizes/mixture_search.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
+#include "io/ordered_json.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 
@@ -60,7 +61,7 @@ void set_sizes(const io::ModelConfig& after, const ExpertSizes& sizes, ordered_j
 
 Result<std::string> config_text(const CompressedModel& model, const ExpertSizes& sizes) {
   NMM_ASSIGN(const std::string original, io::config_text(model.checkpoint));
-  auto config = ordered_json::parse(original);
+  auto config = io::parse_ordered_json(original);
   set_sizes(config_of_experts(model.config, sizes), sizes, config);
   return io::with_compression_record(config.dump(2), record_of(model, sizes),
                                      (model.request.model / "config.json").string());

@@ -19,6 +19,7 @@
 #include "io/merged_tensor.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
+#include "io/ordered_json.h"
 #include "io/text_file.h"
 #include "io/transformers_config.h"
 
@@ -192,7 +193,7 @@ Status write_padded_config(const SourceModel& model, const PaddedSizes& sizes,
   const std::string source = (model.checkpoint.folder() / "config.json").string();
   NMM_ASSIGN(std::string text, io::config_text(model.checkpoint));
   NMM_ASSIGN(text, io::with_published_classes(text, source));
-  auto document = nlohmann::ordered_json::parse(text);
+  auto document = io::parse_ordered_json(text);
   for (const char* key : {"neuronmm_compression", "neuronmm_quantization"}) document.erase(key);
   document["intermediate_size"] = sizes.mlp;
   if (sizes.expert > 0) document[io::expert_width_key(model.config.architecture)] = sizes.expert;
