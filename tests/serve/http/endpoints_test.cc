@@ -329,6 +329,18 @@ TEST_F(HttpTest, HeadReplyHasNoBodyAndHttp10StreamEndsWithTheConnection) {
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
 }
 
+// The error has a body, although the request before it wanted none.
+TEST_F(HttpTest, AMalformedRequestAfterHeadIsAnsweredWithABody) {
+  start();
+  HttpClient client(port());
+  ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n"));
+  std::string all, more;
+  while (!(more = client.read_some()).empty()) all += more;
+  const size_t second = all.find("HTTP/1.1 400 ");
+  ASSERT_NE(second, std::string::npos) << all;
+  EXPECT_NE(all.find("\r\n\r\n{\"error\":", second), std::string::npos) << all;
+}
+
 // The arguments are an object whatever the tool's schema says, even if there is no schema.
 TEST_F(HttpTest, ArgumentsOfForcedCallsAreAnObject) {
   start();
