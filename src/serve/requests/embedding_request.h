@@ -20,6 +20,9 @@ enum class EmbeddingForm {
   kOllamaOld,  // /api/embeddings, one text
   kLlama,
 };
+constexpr bool is_ollama(EmbeddingForm form) {
+  return form == EmbeddingForm::kOllama || form == EmbeddingForm::kOllamaOld;
+}
 
 // How an embedding is scaled, by the numbers of llama.cpp's field embd_normalize: -1 leaves it as
 // it is, 0 makes the largest value 32760, and p >= 1 makes the p-norm 1.

@@ -48,6 +48,12 @@ TEST(OpenAiEmbeddings, AreNormalizedAndCounted) {
   EXPECT_EQ(result.requests[1].prompt, (std::vector<TokenId>{1, 2, 3}));
 }
 
+TEST(OpenAiEmbeddings, NameTheModelAsOtherAnswersDo) {
+  const ServedFolder folder = folder_of_two();
+  const Json body = {{"input", "ab"}, {"model", "alias"}};
+  EXPECT_EQ(embed(prepare_openai_embeddings, folder.model, body).body()["model"], "small");
+}
+
 TEST(OpenAiEmbeddings, MayBeShorterAndInBase64) {
   const ServedFolder folder = folder_of_two();
   Json body = {{"input", "ab"}, {"dimensions", 1}};
