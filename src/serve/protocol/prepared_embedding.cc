@@ -48,7 +48,9 @@ PreparedGeneration loaded(const EmbeddingRequest& request, const GenerationConte
                         : Json{{"model", request.model}, {"embeddings", Json::array()}};
   context.sink->response(200, dump_json(body));
   context.sink->end();
-  return {};
+  PreparedGeneration generation;
+  generation.unknown_fields = request.unknown_fields;
+  return generation;
 }
 
 ApiResult<PreparedGeneration> prepare(const ServedModel& model, const EmbeddingRequest& request,

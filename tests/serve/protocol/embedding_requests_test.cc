@@ -122,6 +122,15 @@ TEST(OllamaEmbeddings, LongInputsLoseTheirEnd) {
             "the input length exceeds the context length");
 }
 
+TEST(OllamaEmbeddings, ARequestThatLoadsTheModelTellsItsUnknownFields) {
+  const ServedFolder folder;
+  const auto prepared =
+      prepare_ollama_embed(folder.model, R"({"model": "small", "strange": 1})",
+                           {std::make_shared<FakeSink>(), 0, [] { return uint64_t{1}; }});
+  ASSERT_TRUE(prepared.ok());
+  EXPECT_EQ(prepared->unknown_fields, std::vector<std::string>{"strange"});
+}
+
 TEST(OllamaEmbeddings, EmptyInputsLoadTheModelAndEmptyListsAreErrors) {
   const ServedFolder folder;
   const auto body_of = [&](const char* body) {
