@@ -41,7 +41,7 @@ Status check_sampling(const model::SamplingOptions& sampling, int64_t vocab_size
   NMM_TRY(check_range("frequency_penalty", sampling.frequency_penalty, -kLarge, kLarge));
   NMM_TRY(check_range("presence_penalty", sampling.presence_penalty, -kLarge, kLarge));
   for (const model::LogitBias& bias : sampling.logit_bias) {
-    NMM_TRY(check_range("logit_bias", bias.bias, -kLarge, kLarge));
+    NMM_TRY(check_range("logit_bias", bias.bias, -kLargestBias, kLargestBias));
   }
   return model::check_biases(sampling.logit_bias, vocab_size);
 }

@@ -22,6 +22,9 @@ using text::TokenId;
 
 // The largest number of answers to one prompt. Documented: the limit of OpenAI's API.
 inline constexpr int64_t kMostChoices = 128;
+// The largest bias of a token, up or down. Assumed: no logit is as large, so that -kLargestBias
+// forbids the token.
+inline constexpr double kLargestBias = 1e9;
 
 // A prompt and how to answer it. find_refusal() (admission.h) checks the values.
 struct Request {

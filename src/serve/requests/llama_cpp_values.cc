@@ -30,8 +30,8 @@ std::vector<TextBias> read_text_biases(const Json& value, FieldReader& fields) {
     const bool forbids = bias.is_boolean() && !bias.get<bool>();
     if (!forbids && !bias.is_number()) return false;
     const double number = forbids ? kForbiddingBias : bias.get<double>();
-    biases.push_back({std::move(token), std::max(number, kForbiddingBias)});
-    return std::abs(number) <= -kForbiddingBias;
+    biases.push_back({std::move(token), number});
+    return std::abs(number) <= kLargestBias;
   };
   bool good = value.is_null() || value.is_array() || value.is_object();
   for (const auto& item : value.items()) {

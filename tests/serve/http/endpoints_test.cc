@@ -147,6 +147,25 @@ TEST_F(HttpTest, ModelIsListedUnderItsName) {
   EXPECT_EQ(TestJson::parse(client.get("/v1/models/").body), all);
 }
 
+TEST_F(HttpTest, LlamaCppsBiasOfFalseForbidsAToken) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"prompt", "Once upon a time"},
+                   {"n_predict", 1},
+                   {"temperature", 0},
+                   {"ignore_eos", true},
+                   {"return_tokens", true}};
+  const auto tokens = [&] {
+    return TestJson::parse(client.post("/completion", body.dump()).body)["tokens"];
+  };
+  const TestJson likeliest = tokens();
+  ASSERT_EQ(likeliest.size(), 1u);
+  body["logit_bias"] = TestJson::array({TestJson::array({likeliest[0], false})});
+  const TestJson other = tokens();
+  ASSERT_EQ(other.size(), 1u) << other;
+  EXPECT_NE(other, likeliest);
+}
+
 TEST_F(HttpTest, LlamaCppsEndpointsAnswerInItsForm) {
   start();
   HttpClient client(port());
