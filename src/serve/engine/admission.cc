@@ -22,7 +22,6 @@ Status check_count(std::string_view field, std::optional<int64_t> value, int64_t
 // Bounds of sampling options. Assumed: no useful value reaches them, and within them the sampler's
 // products and exponents stay finite.
 constexpr double kLarge = 1e6, kSmall = 1e-6;
-constexpr double kMostChoices = 128;  // the limit of OpenAI's API
 
 Status check_sampling(const model::SamplingOptions& sampling, int64_t vocab_size) {
   NMM_TRY(check_range("temperature", sampling.temperature, 0.0, kLarge));
@@ -42,7 +41,7 @@ Status check_sampling(const model::SamplingOptions& sampling, int64_t vocab_size
   NMM_TRY(check_range("frequency_penalty", sampling.frequency_penalty, -kLarge, kLarge));
   NMM_TRY(check_range("presence_penalty", sampling.presence_penalty, -kLarge, kLarge));
   for (const model::LogitBias& bias : sampling.logit_bias) {
-    NMM_TRY(check_range("logit_bias", bias.bias, -kLarge, kLarge));
+    NMM_TRY(check_range("logit_bias", bias.bias, -kLargestBias, kLargestBias));
   }
   return model::check_biases(sampling.logit_bias, vocab_size);
 }
@@ -50,7 +49,8 @@ Status check_sampling(const model::SamplingOptions& sampling, int64_t vocab_size
 Status check_values(const Request& request, const model::Transformer& transformer) {
   if (request.prompt.empty()) return fail("the prompt is empty: expected at least one token");
   NMM_TRY(model::check_token_ids(request.prompt, transformer.config()));
-  NMM_TRY(check_range("choices", static_cast<double>(request.choices), 1, kMostChoices));
+  NMM_TRY(check_range("choices", static_cast<double>(request.choices), 1,
+                      static_cast<double>(kMostChoices)));
   if (request.embedding && request.choices != 1)
     return fail("choices: expected 1 for an embedding, found {}", request.choices);
   NMM_TRY(check_count("max_new_tokens", request.max_new_tokens, 0));
@@ -72,9 +72,9 @@ std::optional<Refused> find_refusal(const Request& request, const model::Transfo
   if (prompt + answer > capacity.context)
     return Refused{
         Refusal::kContextLength,
-        fmt::format("the prompt has {} tokens and leaves no room for an answer: expected "
-                    "fewer than {} (the context's length)",
-                    prompt, capacity.context + 1 - answer)};
+        fmt::format("the prompt has {} tokens, and the context holds {}: expected at most {}{}",
+                    prompt, capacity.context, capacity.context - answer,
+                    answer > 0 ? ", which leaves room for an answer" : "")};
   if (prompt + answer > capacity.kv_cache)
     return Refused{Refusal::kNeverFits,
                    fmt::format("the prompt has {} tokens and can never be held: the memory of keys "

@@ -101,15 +101,16 @@ std::unique_ptr<model::Draft> make_draft(const model::Transformer& transformer,
 }  // namespace
 
 int64_t step_memory_bytes(const model::Transformer& transformer, const EngineOptions& options) {
+  // Each thread may sample for one sequence, which takes a candidate per token of the vocabulary
+  // (model/candidates.h). Assumed: everything else is smaller than kRest.
   constexpr int64_t kSampledTokenBytes = 16, kRest = int64_t{8} << 20;
-  constexpr int64_t kPromptLogprobRows = 128;
   const io::ModelConfig& config = transformer.config();
   const int64_t rows = options.chunk_tokens + options.max_sequences;
   const bool drafts = options.draft.lookup || options.draft.model != nullptr;
   const int64_t checked = drafts ? Scheduler::kProposalRows : 0;
-  int64_t bytes =
-      pass_bytes(config, rows + checked, options.max_sequences + kPromptLogprobRows + checked) +
-      num_threads() * kSampledTokenBytes * config.vocab_size + kRest;
+  int64_t bytes = pass_bytes(config, rows + checked,
+                             options.max_sequences + Scheduler::kPromptLogprobRows + checked) +
+                  num_threads() * kSampledTokenBytes * config.vocab_size + kRest;
   // The draft's pass comes before the model's, but freed memory may stay with the process.
   if (options.draft.model != nullptr)
     bytes += pass_bytes(options.draft.model->config(), rows, options.max_sequences);

@@ -205,6 +205,9 @@ bool SequenceMemory::reserve(int64_t positions) {
 }
 
 void SequenceMemory::share_blocks(std::span<const TokenId> tokens) {
+  // use_shared_block() must not throw after an insertion. Otherwise the block would belong to the
+  // cache, and the destructor would give it back, too.
+  shared_.reserve(cache_->blocks().size());
   while ((std::ssize(shared_) + 1) * kKvBlock <= length()) {
     const size_t index = shared_.size();
     PrefixCache::Inserted inserted = memory_.prefixes_.insert(

@@ -20,10 +20,17 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
+// The largest number of answers to one prompt. Documented: the limit of OpenAI's API.
+inline constexpr int64_t kMostChoices = 128;
+// The largest bias of a token, up or down. Assumed: no logit is as large, so that -kLargestBias
+// forbids the token.
+inline constexpr double kLargestBias = 1e9;
+
 // A prompt and how to answer it. find_refusal() (admission.h) checks the values.
 struct Request {
   std::vector<TokenId> prompt;  // at least one token
-  // The number of answers to the prompt, which is computed only once (OpenAI's n).
+  // The number of answers to the prompt, which is computed only once (OpenAI's n), from 1 to
+  // kMostChoices.
   int64_t choices = 1;
   model::SamplingOptions sampling;  // answer i is sampled with seed + i
   // Without a value, an answer may fill the rest of the context.

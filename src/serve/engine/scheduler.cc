@@ -11,10 +11,6 @@
 namespace neuronmm::serve {
 namespace {
 
-// The largest number of prompt tokens per step whose log-probabilities are computed. It bounds the
-// memory of their logits: 77 MB with a vocabulary of 150,000 tokens.
-constexpr int64_t kLogprobRows = 128;
-
 FinishReason reason_of(const std::exception& error) {
   const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return no_memory ? FinishReason::kNoMemory : FinishReason::kError;
@@ -268,7 +264,7 @@ void Scheduler::plan_chunks() {
   const int64_t first_tokens = std::min(pending(*first), (limits_.chunk_tokens + 1) / 2);
   first->tokens = first_tokens;
   std::ranges::stable_sort(prompts, {}, pending);
-  int64_t left = limits_.chunk_tokens - first_tokens, logprob_rows = kLogprobRows;
+  int64_t left = limits_.chunk_tokens - first_tokens, logprob_rows = kPromptLogprobRows;
   for (PlannedTokens& planned : prompts) {
     const int64_t more = std::min(pending(planned) - planned.tokens, left);
     planned.tokens += more;

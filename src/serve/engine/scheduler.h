@@ -46,6 +46,9 @@ class Scheduler {
   // The largest number of proposals in one step. They are divided among the answers. Assumed: it
   // bounds the memory of logits, and more rows take as long as they save.
   static constexpr int64_t kProposalRows = 64;
+  // The largest number of prompt tokens per step whose log-probabilities are computed. Assumed: it
+  // bounds the memory of their logits, to 77 MB with a vocabulary of 150,000 tokens.
+  static constexpr int64_t kPromptLogprobRows = 128;
   using OnDraftFailure = std::function<void(const std::string&)>;
   // `draft` may be null. `on_draft_failure` is called once with the reason if the draft fails.
   Scheduler(const model::Transformer& transformer, const Limits& limits,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,19 +71,22 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
   }
 
  protected:
+  // The bytes of input that may wait for the parser. Assumed: twice the largest head.
   static constexpr size_t kMostUnparsed = 32 * 1024;
   enum class Phase { kIdle, kReading, kResponding };
 
   const ServerLimits& limits() const { return state_.options.limits; }
-  // Begins a time limit.
+  // Begins a time limit. An earlier one that passed when it no longer mattered is forgotten.
   void set_deadline(ServerLimits::Milliseconds time) {
     time_ = time;
     deadline_ = Clock::now() + time;
+    timed_out_ = false;
   }
   // Extends the time limit by the time that the slowest client allowed would need for these bytes,
   // but never beyond the limit's full length from now. A client that pauses after a fast begin thus
-  // has no more time than one that was slow all along.
+  // has no more time than one that was slow all along. A limit that has passed stays so.
   void extend_deadline(size_t bytes) {
+    if (deadline_ == Clock::time_point::max()) return;
     const auto more = std::chrono::milliseconds(static_cast<int64_t>(bytes) * 1000 /
                                                 std::max<int64_t>(1, limits().slowest_rate));
     deadline_ = std::min(Clock::now() + time_, deadline_ + more);
@@ -197,6 +201,7 @@ class ClientSocket : public Connection, public std::enable_shared_from_this<Clie
 
  private:
   static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
+  // The bytes of one write, after which the time limit is extended. Assumed.
   static constexpr size_t kMostPerWrite = 64 * 1024;
 
   tcp::socket& socket() {

@@ -120,6 +120,9 @@ class HttpConnection : public ClientSocket<Stream> {
     parser_->body_limit(body_limit_);
     keep_alive_ = false;
     too_many_bytes_ = false;
+    // A request without a complete head must not be answered by what the one before it said.
+    is_head_request_ = false;
+    origin_.clear();
     phase_ = Phase::kIdle;
     state_.connections.set_bytes(*this, 0);
     set_client(owner_);
@@ -144,8 +147,11 @@ class HttpConnection : public ClientSocket<Stream> {
       co_await refuse(std::move(*refused));
       co_return false;
     }
-    if (parser_->get().count(http::field::expect) > 0 && accepts_chunks_ && !parser_->is_done())
+    if (parser_->get().count(http::field::expect) > 0 && accepts_chunks_ && !parser_->is_done()) {
+      phase_ = Phase::kResponding;  // so that on_tick() closes the connection if nobody reads this
       co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+      phase_ = Phase::kReading;
+    }
     set_deadline(limits().body);
     if (!co_await parse(/*body=*/true)) {
       co_await refuse_unparsed();
@@ -349,7 +355,12 @@ class HttpConnection : public ClientSocket<Stream> {
           co_return;
         }
         if (record_.method == "POST") {
-          reply = co_await respond_from_pool(endpoint);
+          auto made = co_await respond_from_pool(endpoint);
+          if (!made) {
+            log(0, 0, false);
+            co_return;
+          }
+          reply = *std::move(made);
         } else {
           reply = immediate_reply(state_, endpoint, record_.path);
         }
@@ -390,7 +401,8 @@ class HttpConnection : public ClientSocket<Stream> {
     co_return value;
   }
 
-  Task<HttpReply> respond_from_pool(Endpoint endpoint) {
+  // Returns nothing if the client has left before there is a reply.
+  Task<std::optional<HttpReply>> respond_from_pool(Endpoint endpoint) {
     HttpReply reply;
     if (const auto refusal = refusal_now(state_)) {
       reply = reply_of(*refusal);
@@ -403,7 +415,7 @@ class HttpConnection : public ClientSocket<Stream> {
     };
     auto answer =
         co_await run_in_pool(pools_.requests, body_bytes, std::move(work), /*until_eof=*/false);
-    if (!answer) co_return reply;  // nobody is left to read it
+    if (!answer) co_return std::nullopt;
     if (answer->ok()) {
       reply.body = std::move((*answer)->body);
       record_.unknown_fields = (*answer)->unknown_fields;

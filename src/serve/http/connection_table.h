@@ -48,8 +48,8 @@ struct ConnectionLimits {
   uint64_t brief_bytes;
 };
 
-// If there is no memory for a change, it throws std::bad_alloc and changes nothing that is counted.
-// remove() never fails.
+// Functions that find no memory throw std::bad_alloc, and the counts stay right: a connection is
+// counted whole or not at all. remove() never fails.
 class ConnectionTable {
  public:
   explicit ConnectionTable(const ConnectionLimits& limits) : limits_(limits) {}

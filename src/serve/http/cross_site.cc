@@ -43,22 +43,13 @@ std::optional<Authority> parse_authority(std::string_view text) {
   return result;
 }
 
-// The text of a request that names the server: the target if it is a whole URL (RFC 9112, 3.2.2),
-// else the header Host.
+// Returns the server that a target names if it is a whole URL (RFC 9112, 3.2.2), else nothing: the
+// header Host names it then.
 std::optional<std::string_view> authority_of_target(std::string_view target) {
   const size_t scheme_end = target.find(kSchemeEnd);
   if (scheme_end >= target.find_first_of("/?")) return std::nullopt;
   const std::string_view rest = target.substr(scheme_end + kSchemeEnd.size());
   return rest.substr(0, rest.find_first_of("/?#"));
-}
-
-bool is_loopback(const std::string& host) {
-  in6_addr v6 = {};
-  in_addr v4 = {};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return host == "localhost";
-  const bool maps_v4 = IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127;
-  return maps_v4 || IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 bool is_own_host(const CrossSiteRules& rules, std::string_view text) {
@@ -115,6 +106,15 @@ ApiError unsafe_body(std::string_view content_type) {
 }
 
 }  // namespace
+
+bool is_loopback(const std::string& host) {
+  in6_addr v6 = {};
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return host == "localhost";
+  const bool maps_v4 = IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127;
+  return maps_v4 || IN6_IS_ADDR_LOOPBACK(&v6);
+}
 
 std::string normalized_host(std::string_view host) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';

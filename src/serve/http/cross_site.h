@@ -47,6 +47,9 @@ struct RequestSource {
 std::optional<ApiError> find_cross_site_fault(const CrossSiteRules& rules,
                                               const RequestSource& request);
 
+// Returns whether a host, as normalized_host() returns it, is this machine's loopback.
+bool is_loopback(const std::string& host);
+
 // Returns a host of a URL in the form in which two equal hosts are equal texts: a name in lower
 // case without the dot at its end, or an address in its shortest form without brackets. Returns an
 // empty text if `host` is neither.

@@ -16,6 +16,7 @@
 namespace neuronmm::serve {
 namespace {
 
+// Seconds after which a client may try again that the engine's queue has refused. Assumed.
 constexpr int64_t kRetryAfterS = 1;
 
 int64_t unix_seconds() {
@@ -41,7 +42,7 @@ MetricSettings metric_settings(const ServiceParts& parts) {
 std::string sha256_of(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest = {};
   unsigned size = 0;
-  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  NMM_CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
   std::string hex;
   for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
   return hex;

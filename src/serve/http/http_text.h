@@ -1,7 +1,6 @@
 #pragma once
 // The parts of HTTP that are only text: which endpoint a request means, the head of its response,
-// and the headers for browsers (CORS).
-// connection.h and server.cc use these functions; none of them
+// and the headers for browsers (CORS). connection.h and server.cc use these functions. None of them
 // touches a socket.
 
 #include <cstdint>
@@ -86,7 +85,8 @@ struct HttpReply {
 // Returns the response for an error, with a body in OpenAI's format.
 HttpReply error_reply(const ApiError& error);
 // Returns the response in the format that clients of `path` know: Anthropic's for the Messages API,
-// Ollama's below /api/, llama.cpp's for its own endpoints, else OpenAI's.
+// Ollama's below /api/, llama.cpp's for /completion, /infill, /props, /slots and /lora-adapters,
+// else OpenAI's.
 HttpReply error_reply(const ApiError& error, std::string_view path);
 
 // Returns the whole response to a request that memory did not suffice for, in the format that

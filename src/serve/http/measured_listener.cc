@@ -1,8 +1,10 @@
 #include "serve/http/measured_listener.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace neuronmm::serve {
 namespace {

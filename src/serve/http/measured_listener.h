@@ -4,10 +4,8 @@
 // records how long a simulated device takes, which the server sends in the headers X-Predicted-*.
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "serve/engine/request.h"
 #include "serve/http/metrics.h"

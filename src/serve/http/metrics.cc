@@ -1,6 +1,5 @@
 #include "serve/http/metrics.h"
 
-#include <iterator>
 #include <limits>
 #include <sstream>
 #include <utility>

@@ -40,7 +40,9 @@ class ResponseQueue : public ResponseSink {
   void response(int status, std::string body) override;
   void end() override;
 
-  Content take();  // what was added since the last call
+  // Returns and removes what was added since the last call.
+  Content take();
+  // Returns whether more bytes than the limit were waiting.
   bool overflowed();
 
  private:

@@ -62,12 +62,6 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
   return context;
 }
 
-bool is_loopback(const asio::ip::address& address) {
-  if (address.is_loopback()) return true;
-  return address.is_v6() && address.to_v6().is_v4_mapped() &&
-         asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
-}
-
 Result<tcp::acceptor> listen_at(asio::io_context& io, const ServerOptions& options) {
   const auto refused = [&](const error_code& error) {
     return fail("{}:{}: cannot listen there: {}{}", options.host, options.port, error.message(),
@@ -106,8 +100,8 @@ class Server::Impl {
   Status listen() {
     NMM_ASSIGN(acceptor_, listen_at(io_, state_.options));
     port_ = acceptor_->local_endpoint().port();
-    state_.cross_site =
-        cross_site_rules(state_.options, is_loopback(acceptor_->local_endpoint().address()));
+    state_.cross_site = cross_site_rules(
+        state_.options, is_loopback(acceptor_->local_endpoint().address().to_string()));
     asio::co_spawn(io_, accept_all(), asio::detached);
     asio::co_spawn(io_, tick_all(), asio::detached);
     thread_ = std::thread([this] { run(); });

@@ -1,8 +1,8 @@
 #pragma once
-// The HTTP/1.1 server of `neuronmm serve`. One thread serves all sockets, four threads do work
-// that takes longer than a moment (WorkPool), and the engine has its own thread. The
-// endpoints and the limits are listed in docs/reference/serving_protocol.md. The orderly end is
-// described in docs/guide/serve.md.
+// The HTTP/1.1 server of `neuronmm serve`. One thread serves all sockets, other threads do work
+// that takes longer than a moment (WorkPools), and the engine has its own thread. The endpoints and
+// the limits are listed in docs/reference/serving_protocol.md. The orderly end is described in
+// docs/guide/serve.md.
 
 #include <chrono>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace neuronmm::serve {
 
-// Limits that protect the server from slow and greedy clients.
+// Limits that protect the server from slow and greedy clients. All values are assumed.
 struct ServerLimits {
   using Milliseconds = std::chrono::milliseconds;
   uint32_t header_bytes = 16 * 1024;
@@ -36,7 +36,7 @@ struct ServerLimits {
   // its head's end.
   Milliseconds header{10'000};
   // The body must come, and the response must be read, at this rate at least, in bytes per second.
-  // A client may stall for the times below before it is too slow. Assumed: modems are faster.
+  // A client may stall for the times below before it is too slow. Modems are faster.
   int64_t slowest_rate = 4096;
   Milliseconds body{20'000}, send{30'000};
   Milliseconds ping{30'000};   // silence of a stream before a ping is sent; 0: no pings

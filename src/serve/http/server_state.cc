@@ -16,7 +16,7 @@ namespace {
 // File descriptors that are not for connections: model files, the log, the event loop. Assumed.
 constexpr int64_t kOtherDescriptors = 64;
 // A client may hold one of so many parts of all connections and bytes, but always a few
-// connections.
+// connections. Assumed.
 constexpr int64_t kClientParts = 4, kFewestOfClient = 64;
 
 // Returns the web page. Its policy allows the page to run its own script and to call this server,

@@ -4,7 +4,6 @@
 // sockets; the comments say which.
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>

@@ -30,7 +30,7 @@ class BareCallSearch {
 
  private:
   static constexpr std::string_view kNameKey = "{\"name\":\"";
-  static constexpr size_t kMostBytes = 512;  // a longer beginning is no call
+  static constexpr size_t kMostBytes = 512;  // assumed: a longer beginning is no call
 
   void push_byte(char c) {
     const bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t';

@@ -19,12 +19,12 @@ using grammar::TokenMasks;
 
 // Compiled grammars in the cache, and the bytes that they take together. Assumed.
 constexpr int64_t kGrammars = 32, kCacheBytes = int64_t{128} << 20;
-constexpr int64_t kMaskBytes = int64_t{16}
-                               << 20;  // limit for the cached states and masks of one grammar
-// The bytes that the grammars of one client's unfinished answers may take. Most take less than 1
-// MiB.
+// The bytes of the cached states and masks of one grammar. Assumed.
+constexpr int64_t kMaskBytes = int64_t{16} << 20;
+// The bytes that the grammars of one client's unfinished answers may take. Assumed: most take less
+// than 1 MiB.
 constexpr int64_t kClientBytes = int64_t{256} << 20;
-constexpr int64_t kMostCalls = 16;  // calls in one answer
+constexpr int64_t kMostCalls = 16;  // calls in one answer; assumed
 // The budget of Effort::kQuick, about 20 ms. Measured: it suffices for 10,837 of
 // MaskBench's 11,305 schemas (docs/reference/json_schema.md).
 constexpr grammar::BudgetLimits kQuickLimits = {.steps = 2'000'000, .bytes = int64_t{32} << 20};

@@ -12,7 +12,8 @@ namespace {
 
 using grammar::allow_token;
 
-constexpr size_t kMostWhiteSpace = 4;  // bytes of white space between the thoughts and the answer
+// The bytes of white space that may stand between the thoughts and the answer. Assumed.
+constexpr size_t kMostWhiteSpace = 4;
 constexpr std::string_view kWhiteSpace = " \n\r\t";
 
 bool is_white_space(std::string_view text) {

@@ -26,7 +26,7 @@ class WorkPool {
   // Assumed. A single client has as many threads as a machine with two cores can use, and a second
   // client finds as many.
   static constexpr int kThreads = 4, kThreadsOfClient = 2;
-  // A body of at least this many bytes is large. It takes some milliseconds.
+  // A body of at least this many bytes is large. Assumed: its work takes some milliseconds.
   static constexpr size_t kLargeBytes = 64 * 1024;
 
   struct Shape {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -101,6 +102,15 @@ void add_variables(text::Conversation& conversation) {
   if (tools.is_null()) conversation.tools = Json::array();
 }
 
+// Returns a hash of what a prompt depends on.
+size_t hash_of(const text::Conversation& conversation) {
+  std::string text;
+  for (const Json* part :
+       {&conversation.messages, &conversation.tools, &conversation.template_kwargs})
+    text += dump_json(*part) + '\n';
+  return std::hash<std::string>()(text);
+}
+
 // The attempts to render one conversation.
 class Attempts {
  public:
@@ -108,9 +118,9 @@ class Attempts {
 
   // Renders messages that were not tried before. Returns whether the prompt shows all.
   bool render(const text::Conversation& conversation) {
-    const Json tried = {conversation.messages, conversation.tools, conversation.template_kwargs};
-    if (std::ranges::count(tried_, tried) > 0) return false;
-    tried_.push_back(tried);
+    const size_t hash = hash_of(conversation);
+    if (std::ranges::count(tried_, hash) > 0) return false;
+    tried_.push_back(hash);
     auto rendered = text::apply_chat_template(tokenizer_, conversation);
     const bool complete = rendered.ok() && shows_all(rendered->text, conversation.messages);
     if (!result_ || complete || (rendered.ok() && !result_->ok())) result_ = std::move(rendered);
@@ -122,7 +132,9 @@ class Attempts {
 
  private:
   const text::Tokenizer& tokenizer_;
-  std::vector<Json> tried_;
+  // Hashes, because a conversation may take hundreds of megabytes. Equal hashes of different
+  // conversations would only leave out a form.
+  std::vector<size_t> tried_;
   std::optional<Result<text::ChatPrompt>> result_;
 };
 

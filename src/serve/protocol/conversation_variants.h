@@ -22,8 +22,8 @@ Json with_single_calls(const Json& messages);
 // without an id belongs to the first call before it that has none.
 Json with_short_ids(Json messages);
 
-// Returns the messages with consecutive turns of one role merged. If the assistant speaks first,
-// an empty turn of the user comes before.
+// Returns the messages with consecutive turns of one role merged. Empty answers are left out,
+// except at the end. If the assistant speaks first, an empty turn of the user comes before.
 Json with_merged_turns(const Json& messages);
 
 // Returns the messages with the system's text at the beginning of the user's next turn.

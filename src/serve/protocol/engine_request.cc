@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "serve/protocol/prompt.h"
+
 namespace neuronmm::serve {
 namespace {
 
@@ -44,15 +46,11 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model, const GenerationPa
 }
 
 ApiResult<bool> check_ids(const ServedModel& model, const GenerationParameters& fields) {
-  const auto outside_vocabulary = [&](const char* field, TokenId id) {
-    return invalid_request(field, fmt::format("{}: expected token ids below {}, found {}", field,
-                                              model.vocab_size, id));
-  };
   for (const model::LogitBias& bias : fields.logit_bias) {
-    if (bias.id >= model.vocab_size) return outside_vocabulary("logit_bias", bias.id);
+    if (bias.id >= model.vocab_size) return outside_vocabulary(model, bias.id, "logit_bias");
   }
   for (const TokenId id : fields.stop_token_ids) {
-    if (id >= model.vocab_size) return outside_vocabulary("stop_token_ids", id);
+    if (id >= model.vocab_size) return outside_vocabulary(model, id, "stop_token_ids");
   }
   return true;
 }

@@ -35,8 +35,11 @@ constexpr const char* kEnds[] = {
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>",     "<PAD>",
     "▁<EOT>",      "<EOT>",     "<|endoftext|>", "<｜end▁of▁sentence｜>"};
 
-// The tokens around the place to fill, and the number of tokens that surround the parts.
-constexpr int64_t kWindow = 2048, kMarkers = 4;
+// The tokens around the place to fill. Documented: llama.cpp's default of n_batch.
+constexpr int64_t kWindow = 2048;
+// The most tokens that stand around the parts: those of InfillTokens, and one for the beginning of
+// a text.
+constexpr int64_t kMarkers = 4;
 
 std::optional<TokenId> first_known(const text::Tokenizer& tokenizer, const auto& names) {
   for (const char* name : names) {

@@ -50,7 +50,7 @@ ApiResult<PreparedGeneration> prepare_answers(const ServedModel& model, LlamaCpp
   LlamaCppSettings own = own_settings(model, request);
   // A seed that every client can read back exactly, which is not the one that means "random".
   const RandomSource short_random = [&] { return context.random() % UINT32_MAX; };
-  PreparedGeneration generation;
+  std::vector<Request> submissions;
   for (std::vector<TokenId>& prompt : prompts) {
     NMM_TRY(check_prompt(model, prompt, fields.max_tokens, "prompt"));
     own.prompt_texts.push_back(model.tokenizer->decode(prompt));
@@ -60,16 +60,13 @@ ApiResult<PreparedGeneration> prepare_answers(const ServedModel& model, LlamaCpp
     if (!fields.ignore_eos)
       submission.stop_tokens.insert(submission.stop_tokens.end(), stops.begin(), stops.end());
     own.generation_settings.push_back(llama_cpp_settings_json(model, request, submission));
-    generation.requests.push_back(std::move(submission));
+    submissions.push_back(std::move(submission));
   }
-  generation.id = settings.id;
-  generation.stream = fields.stream;
-  generation.writer =
-      std::make_shared<LlamaCppWriter>(std::move(settings), std::move(own), context.sink);
-  generation.listeners = ResponseWriter::listeners(generation.writer);
+  auto writer = std::make_shared<LlamaCppWriter>(settings, std::move(own), context.sink);
+  PreparedGeneration generation = prepared_generation(std::move(writer), settings, fields);
+  generation.requests = std::move(submissions);
   generation.structured_output = structured_output(fields.response_format);
   generation.prompt_param = "prompt";
-  generation.unknown_fields = fields.unknown_fields;
   return generation;
 }
 

@@ -5,7 +5,7 @@
 namespace neuronmm::serve {
 namespace {
 
-// llama.cpp's common/common.h
+// Documented: llama.cpp's common/common.h.
 constexpr double kTemperature = 0.8, kTopP = 0.95, kMinP = 0.05;
 constexpr int64_t kTopK = 40;
 

@@ -2,6 +2,7 @@
 
 #include "serve/protocol/infill.h"
 #include "serve/protocol/prepared_parts.h"
+#include "serve/protocol/prompt.h"
 #include "serve/requests/ollama_request.h"
 #include "serve/responses/ollama_writer.h"
 
@@ -100,10 +101,7 @@ ApiResult<std::vector<TokenId>> with_context(const ServedModel& model,
                                              const std::vector<TokenId>& context,
                                              std::vector<TokenId> prompt) {
   for (const TokenId id : context) {
-    if (id >= model.vocab_size)
-      return invalid_request("context", fmt::format("context: expected token ids below {}, found "
-                                                    "{}",
-                                                    model.vocab_size, id));
+    if (id >= model.vocab_size) return outside_vocabulary(model, id, "context");
   }
   if (context.empty()) return prompt;
   const auto bos = model.tokenizer->bos_id();

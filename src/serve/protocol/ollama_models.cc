@@ -147,11 +147,10 @@ std::string ollama_version_json(std::string_view version) {
 }
 
 const RequestTable& ollama_show_table() {
-  static const RequestTable table = {
-      {RequestField::string("model", "Name of the model, with or without \":latest\""),
-       RequestField::string("name", "The older name of model"),
-       RequestField::boolean("verbose", "Without effect")},
-      RequestField::ignored({"system", "template", "options"})};
+  static const RequestTable table = {{RequestField::string("model", kOllamaModelMeaning),
+                                      RequestField::string("name", "The older name of model"),
+                                      RequestField::boolean("verbose", "Without effect")},
+                                     RequestField::ignored({"system", "template", "options"})};
   return table;
 }
 

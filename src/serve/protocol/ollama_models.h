@@ -35,8 +35,8 @@ OllamaModel ollama_model(const ServedModel& model, std::string_view description_
 std::string ollama_tags_json(const ServedModel& model, const OllamaModel& facts);
 std::string ollama_ps_json(const ServedModel& model, const OllamaModel& facts);
 std::string ollama_version_json(std::string_view version);
-// Reads {"model": NAME}, or {"name": NAME} as older clients write it.
-// The names of unknown fields are written to `unknown`, if it is not nullptr.
+// Reads {"model": NAME}, or {"name": NAME} as older clients write it. The names of unknown fields
+// are written to `unknown`, if it is not nullptr.
 ApiResult<std::string> ollama_show_json(const ServedModel& model, const OllamaModel& facts,
                                         std::string_view body,
                                         std::vector<std::string>* unknown = nullptr);

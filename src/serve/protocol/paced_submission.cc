@@ -1,5 +1,7 @@
 #include "serve/protocol/paced_submission.h"
 
+#include <exception>
+
 namespace neuronmm::serve {
 
 // Passes all calls on, and tells the submission when the request has ended.
@@ -21,7 +23,7 @@ class PacedSubmission::PacedListener : public Listener {
   void on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
                  const std::string& message) override {
     listener_->on_finish(choice, reason, stop_token, message);
-    submission_->on_finish();
+    submission_->on_finish(reason);
   }
 
  private:
@@ -56,7 +58,7 @@ std::optional<PacedSubmission::Pending> PacedSubmission::take() {
   return taken;
 }
 
-ApiResult<bool> PacedSubmission::submit_more() {
+ApiResult<bool> PacedSubmission::submit_more() try {
   while (auto next = take()) {
     auto listener = std::make_shared<PacedListener>(shared_from_this(), next->second);
     const Admission admission = engine_.submit(next->first, std::move(listener));
@@ -73,13 +75,17 @@ ApiResult<bool> PacedSubmission::submit_more() {
     return true;  // the next one that ends tries again
   }
   return true;
+} catch (const std::exception& error) {
+  return error_of(error);
 }
 
-void PacedSubmission::on_finish() {
+void PacedSubmission::on_finish(FinishReason reason) {
   {
     const std::lock_guard lock(mutex_);
     --running_;
   }
+  // After a failure the response has ended, and nobody waits for the other requests.
+  if (reason != FinishReason::kStop && reason != FinishReason::kLength) return cancel();
   if (const auto submitted = submit_more(); !submitted.ok()) {
     writer_->end_with(submitted.error());
     cancel();

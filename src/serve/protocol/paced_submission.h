@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,8 +26,9 @@ class PacedSubmission : public std::enable_shared_from_this<PacedSubmission> {
   PacedSubmission(PreparedGeneration generation, EngineInterface& engine, int64_t retry_after_s);
 
   // Submits the first requests. Each of them submits the next one when it ends. If the engine
-  // refuses the first request, the response is closed and the error is returned. If the engine
-  // refuses a later one, the response ends with the error, unless the queue is full for a moment.
+  // refuses one of the first requests, the response is closed and the error is returned. If the
+  // engine refuses a later one, the response ends with the error. If a request fails, the others
+  // are dropped. A full queue is no error while a request runs, because its end makes room.
   ApiResult<bool> start();
   // Ends the requests that run and drops the others.
   void cancel();
@@ -35,10 +37,10 @@ class PacedSubmission : public std::enable_shared_from_this<PacedSubmission> {
   class PacedListener;
   using Pending = std::pair<Request, std::shared_ptr<Listener>>;
 
-  // Submits requests until enough of them run. Returns the error of a refusal.
+  // Submits requests until enough of them run. Returns the error of a refusal or an exception.
   ApiResult<bool> submit_more();
   std::optional<Pending> take();
-  void on_finish();
+  void on_finish(FinishReason reason);
 
   EngineInterface& engine_;
   const std::shared_ptr<ResponseWriter> writer_;

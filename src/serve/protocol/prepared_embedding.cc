@@ -13,10 +13,6 @@ namespace {
 // The largest number of values of all embeddings of one response. Assumed: 64 MB of text.
 constexpr int64_t kMostValues = int64_t{1} << 22;
 
-bool is_ollama(const EmbeddingRequest& request) {
-  return request.form == EmbeddingForm::kOllama || request.form == EmbeddingForm::kOllamaOld;
-}
-
 ApiResult<bool> check_sizes(const ServedModel& model, const EmbeddingRequest& request) {
   const int64_t length = model.hidden_size;
   if (length == 0) return true;
@@ -34,21 +30,15 @@ ApiResult<bool> check_sizes(const ServedModel& model, const EmbeddingRequest& re
 
 ApiResult<std::vector<TokenId>> tokens_of(const ServedModel& model, const TextOrTokens& input,
                                           const EmbeddingRequest& request) {
-  auto tokens = completion_prompt(model, input, request.add_special_tokens);
-  if (!tokens.ok()) {
-    // The error names the field of completions.
-    ApiError error = tokens.error();
-    error.message.replace(0, error.param.size(), request.input_param);
-    error.param = request.input_param;
-    return error;
-  }
-  if (request.truncates && std::ssize(*tokens) > model.context_tokens)
-    tokens->resize(static_cast<size_t>(model.context_tokens));
-  if (is_ollama(request) && std::ssize(*tokens) > model.context_tokens)
+  NMM_ASSIGN(std::vector<TokenId> tokens,
+             completion_prompt(model, input, request.add_special_tokens, request.input_param));
+  if (request.truncates && std::ssize(tokens) > model.context_tokens)
+    tokens.resize(static_cast<size_t>(model.context_tokens));
+  if (is_ollama(request.form) && std::ssize(tokens) > model.context_tokens)
     return context_length_exceeded(request.input_param,
                                    "the input length exceeds the context length");
-  NMM_TRY(check_prompt(model, *tokens, /*max_tokens=*/0, request.input_param));
-  return std::move(tokens).value();
+  NMM_TRY(check_prompt(model, tokens, /*max_tokens=*/0, request.input_param));
+  return tokens;
 }
 
 // Sends the response to a request that only loads the model.
@@ -58,19 +48,21 @@ PreparedGeneration loaded(const EmbeddingRequest& request, const GenerationConte
                         : Json{{"model", request.model}, {"embeddings", Json::array()}};
   context.sink->response(200, dump_json(body));
   context.sink->end();
-  return {};
+  PreparedGeneration generation;
+  generation.unknown_fields = request.unknown_fields;
+  return generation;
 }
 
 ApiResult<PreparedGeneration> prepare(const ServedModel& model, const EmbeddingRequest& request,
                                       const GenerationContext& context) {
-  NMM_TRY(is_ollama(request) ? check_ollama_model(model, request.model)
-                             : check_model(model, request.model));
+  NMM_TRY(is_ollama(request.form) ? check_ollama_model(model, request.model)
+                                  : check_model(model, request.model));
   if (request.inputs.empty()) return loaded(request, context);
   NMM_TRY(check_sizes(model, request));
   PreparedGeneration generation;
   ResponseSettings settings;
   settings.tokenizer = model.tokenizer;
-  settings.model = request.model.empty() ? model.names.front() : request.model;
+  settings.model = name_in_answer(model, request.model);
   settings.created = context.now;
   for (const TextOrTokens& input : request.inputs) {
     NMM_ASSIGN(std::vector<TokenId> tokens, tokens_of(model, input, request));

@@ -27,6 +27,11 @@ std::string mark_of(ToolSyntax syntax) {
 
 }  // namespace
 
+ApiError outside_vocabulary(const ServedModel& model, TokenId id, const std::string& param) {
+  return invalid_request(
+      param, fmt::format("{}: expected token ids below {}, found {}", param, model.vocab_size, id));
+}
+
 ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
                                         const text::Conversation& conversation,
                                         bool add_special_tokens, std::optional<ToolSyntax> calls) {
@@ -44,9 +49,9 @@ ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
 }
 
 ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::string_view text,
-                                            bool add_special_tokens) {
+                                            bool add_special_tokens, const std::string& param) {
   const text::EncodeOptions options = {.add_special_tokens = add_special_tokens};
-  NMM_ASSIGN(std::vector<TokenId> tokens, encode(model, text, options, "prompt"));
+  NMM_ASSIGN(std::vector<TokenId> tokens, encode(model, text, options, param));
   const auto bos = model.tokenizer->bos_id();
   if (bos && add_special_tokens && tokens.size() > 1 && tokens[0] == *bos && tokens[1] == *bos)
     tokens.erase(tokens.begin());
@@ -55,14 +60,13 @@ ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::strin
 
 ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
                                                   const TextOrTokens& prompt,
-                                                  bool add_special_tokens) {
+                                                  bool add_special_tokens,
+                                                  const std::string& param) {
   if (const auto* text = std::get_if<std::string>(&prompt))
-    return text_prompt(model, *text, add_special_tokens);
+    return text_prompt(model, *text, add_special_tokens, param);
   const auto& tokens = std::get<std::vector<TokenId>>(prompt);
   for (const TokenId id : tokens) {
-    if (id < 0 || id >= model.vocab_size)
-      return invalid_request("prompt", fmt::format("prompt: expected token ids below {}, found {}",
-                                                   model.vocab_size, id));
+    if (id < 0 || id >= model.vocab_size) return outside_vocabulary(model, id, param);
   }
   return tokens;
 }
@@ -78,17 +82,16 @@ ApiResult<std::vector<TokenId>> mixed_tokens(const ServedModel& model, const Mix
   std::vector<TokenId> tokens;
   for (const auto& part : mixed) {
     if (const auto* id = std::get_if<TokenId>(&part)) {
-      if (*id >= model.vocab_size)
-        return invalid_request(param, fmt::format("{}: expected token ids below {}, found {}",
-                                                  param, model.vocab_size, *id));
+      if (*id >= model.vocab_size) return outside_vocabulary(model, *id, param);
       tokens.push_back(*id);
       continue;
     }
     const std::string& text = std::get<std::string>(part);
     const bool begins = add_begin && &part == &mixed.front();
     const text::EncodeOptions plain = {.add_special_tokens = begins, .parse_added_tokens = false};
-    NMM_ASSIGN(const std::vector<TokenId> ids, parse_special ? text_prompt(model, text, begins)
-                                                             : encode(model, text, plain, param));
+    NMM_ASSIGN(const std::vector<TokenId> ids, parse_special
+                                                   ? text_prompt(model, text, begins, param)
+                                                   : encode(model, text, plain, param));
     tokens.insert(tokens.end(), ids.begin(), ids.end());
   }
   return tokens;

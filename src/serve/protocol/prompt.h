@@ -22,6 +22,9 @@ struct ChatPromptTokens {
   PromptReasoning reasoning = {};
 };
 
+// Returns the error 400 for a token id that the model does not have.
+ApiError outside_vocabulary(const ServedModel& model, TokenId id, const std::string& param);
+
 // Applies the model's chat template to a conversation. The template writes the token for the
 // beginning of a text itself; `add_special_tokens` adds another one. Special tokens inside messages
 // are treated as plain text, so that users cannot inject them. If the template does not know the
@@ -36,17 +39,18 @@ ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
 
 // Returns the tokens of a text. Special tokens in the text are recognized. With
 // `add_special_tokens`, there is one token for the beginning of a text, even if the text has its
-// own.
+// own. An error names `param`, as in the functions below.
 ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::string_view text,
-                                            bool add_special_tokens);
-// Returns the tokens of a text completion's prompt, a text or tokens. Returns an error for a token
-// outside the vocabulary.
+                                            bool add_special_tokens,
+                                            const std::string& param = "prompt");
+// Returns the tokens of a text or tokens. Returns an error for a token outside the vocabulary.
 ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
                                                   const TextOrTokens& prompt,
-                                                  bool add_special_tokens);
+                                                  bool add_special_tokens,
+                                                  const std::string& param = "prompt");
 
 // Returns the tokens of a text in which special tokens are not recognized, since it is somebody's
-// code. An error names `param`.
+// code.
 ApiResult<std::vector<TokenId>> code_tokens(const ServedModel& model, std::string_view text,
                                             const std::string& param);
 

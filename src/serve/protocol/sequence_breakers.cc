@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace neuronmm::serve {
 namespace {

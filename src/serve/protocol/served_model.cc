@@ -7,7 +7,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostNameBytes = 256;
+constexpr size_t kMostNameBytes = 256;  // assumed
 
 bool is_name_of(const ServedModel& model, std::string_view name) {
   return std::ranges::find(model.names, name) != model.names.end();

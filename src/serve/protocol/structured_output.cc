@@ -9,7 +9,6 @@
 #include "serve/output/named_calls.h"
 
 namespace neuronmm::serve {
-
 namespace {
 
 bool may_be_json_or_calls(const ChatRequest& request) {
@@ -31,6 +30,28 @@ ToolCallFormat without_marker(ToolCallFormat format, const CallMarker& marker) {
   NMM_CHECK(first.starts_with(marker.text));
   first.erase(0, marker.text.size());
   return format;
+}
+
+// Sets the texts of calls that have the function's name outside of the JSON. The marks stand around
+// each call if every call begins with the same one, else around all calls.
+void set_named(const NamedCallMarks& marks, ToolCallFormat& format) {
+  const bool of_each = marks.next.empty();
+  (of_each ? format.before_name : format.begin) = marks.begin;
+  (of_each ? format.after_arguments : format.end) = marks.end;
+  format.before_name += marks.before_name;
+  format.before_arguments = marks.before_arguments;
+  format.after_arguments = marks.after_arguments + format.after_arguments;
+  format.between = marks.between;
+}
+
+void set_list(const CallMarks& marks, ToolCallFormat& format) {
+  format.begin = marks.begin + "[";
+  const bool has_keys = !marks.name_key.empty();
+  format.before_name = has_keys ? fmt::format("{{\"{}\": \"", marks.name_key) : "{\"";
+  format.before_arguments = has_keys ? fmt::format("\", \"{}\": ", marks.arguments_key) : "\": ";
+  format.after_arguments = "}";
+  format.between = ", ";
+  format.end = "]" + marks.end;
 }
 
 // Sets the format of a free answer whose calls must obey the schemas of strict functions. The
@@ -57,27 +78,6 @@ ToolSyntax call_syntax(ToolSyntax model_syntax, const ChatRequest& request) {
   const bool must_obey_schema =
       request.tools.choice.forced() || may_be_json_or_calls(request) || may_call_strictly(request);
   return must_obey_schema && !writes_json(model_syntax) ? ToolSyntax::kHermes : model_syntax;
-}
-
-// The marks around all calls belong to each call if each has its own.
-void set_named(const NamedCallMarks& marks, ToolCallFormat& format) {
-  const bool of_each = marks.next.empty();
-  (of_each ? format.before_name : format.begin) = marks.begin;
-  (of_each ? format.after_arguments : format.end) = marks.end;
-  format.before_name += marks.before_name;
-  format.before_arguments = marks.before_arguments;
-  format.after_arguments = marks.after_arguments + format.after_arguments;
-  format.between = marks.between;
-}
-
-void set_list(const CallMarks& marks, ToolCallFormat& format) {
-  format.begin = marks.begin + "[";
-  const bool has_keys = !marks.name_key.empty();
-  format.before_name = has_keys ? fmt::format("{{\"{}\": \"", marks.name_key) : "{\"";
-  format.before_arguments = has_keys ? fmt::format("\", \"{}\": ", marks.arguments_key) : "\": ";
-  format.after_arguments = "}";
-  format.between = ", ";
-  format.end = "]" + marks.end;
 }
 
 // The spaces and line ends are those of the models' own templates.

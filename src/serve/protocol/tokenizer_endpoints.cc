@@ -142,9 +142,7 @@ ApiResult<std::string> detokenize_response(const ServedModel& model, std::string
   if (fields.find("tokens") == nullptr) fields.add_mismatch("tokens", "an array of token ids");
   const std::vector<TokenId> ids = fields.token_ids("tokens");
   for (const TokenId id : ids) {
-    if (id >= model.vocab_size)
-      fields.add_error("tokens",
-                       fmt::format("expected token ids below {}, found {}", model.vocab_size, id));
+    if (id >= model.vocab_size) problem.add(outside_vocabulary(model, id, "tokens"));
   }
   if (problem.found()) return problem.error();
   const std::string text = model.tokenizer->decode(ids);

@@ -73,9 +73,9 @@ class AnthropicMessageReader {
     if (!system_.empty())
       conversation_.messages.insert(conversation_.messages.begin(),
                                     Json{{"role", "system"}, {"content", system_}});
-    const Json* last = conversation_.messages.empty() ? nullptr : &conversation_.messages.back();
-    conversation_.continues = last != nullptr && last->at("role") == "assistant" &&
-                              last->at("content") != "" && !last->contains("tool_calls");
+    const Json& last = conversation_.messages.back();
+    conversation_.continues =
+        last.at("role") == "assistant" && last.at("content") != "" && !last.contains("tool_calls");
     return std::move(conversation_);
   }
 

@@ -34,15 +34,6 @@ ResponseFormat read_output_config(FieldReader& fields, text::Conversation& conve
   return read_openai_format(*config, "format");
 }
 
-void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all) {
-  if (format.kind == ResponseFormat::Kind::kText) return;
-  if (all.kind != ResponseFormat::Kind::kText)
-    fields.problem().add(invalid_request(
-        format.param, fmt::format("{}: expected one shape of the answer, found one in {} too",
-                                  format.param, all.param)));
-  all = std::move(format);
-}
-
 void read_prompt(FieldReader& fields, ChatRequest& request) {
   AnthropicConversation parsed = read_anthropic_messages(fields);
   request.tools = read_anthropic_tools(fields, parsed);
@@ -142,10 +133,10 @@ ChatRequest read_anthropic_request(FieldReader& fields) {
   GenerationParameters& parameters = request.parameters;
   expect_single_answer(fields, "a message is one answer");
   parameters.max_tokens = fields.integer("max_tokens");
-  add_format(fields, read_output_config(fields, request.conversation), parameters.response_format);
-  add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);
-  if (request.tools.choice.forced() &&
-      parameters.response_format.kind != ResponseFormat::Kind::kText)
+  ResponseFormat& format = parameters.response_format;
+  add_format(read_output_config(fields, request.conversation), format, fields.problem());
+  add_format(read_openai_format(fields, "output_format"), format, fields.problem());
+  if (request.tools.choice.forced() && format.kind != ResponseFormat::Kind::kText)
     fields.add_error("tool_choice", "expected no output format beside a call that must be made");
   parameters.unknown_fields = unknown_fields(fields);
   return request;

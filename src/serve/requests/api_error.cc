@@ -133,7 +133,6 @@ ApiError refusal_error(Refusal refusal, const std::string& message, const std::s
     case Refusal::kInvalid:
       return invalid_request("", message);
     case Refusal::kContextLength:
-      return context_length_exceeded(param, message);
     case Refusal::kNeverFits:
       return context_length_exceeded(param, message);
     case Refusal::kQueueFull:

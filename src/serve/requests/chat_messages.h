@@ -17,8 +17,8 @@ namespace neuronmm::serve {
 // Reads the field "messages" of a request's body. The roles are those of OpenAI: developer, system,
 // user, assistant and tool; templates may know others. Content in parts becomes one text, with the
 // parts joined by line feeds as in vLLM. Arguments of calls, which clients send as JSON in a
-// string, become JSON values. Fields that templates do not know are dropped. An
-// empty array of messages is an error.
+// string, become JSON values. Fields that templates do not know are dropped. An empty array of
+// messages is an error.
 Json read_messages(FieldReader& fields);
 
 // Reads one message. `path` is the beginning of the field names in errors. Returns null if

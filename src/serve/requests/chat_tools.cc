@@ -7,7 +7,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostNameBytes = 256;
+constexpr size_t kMostNameBytes = 256;  // assumed
 
 bool is_name(std::string_view name) {
   const auto fits = [](char c) {

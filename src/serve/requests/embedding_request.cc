@@ -1,15 +1,13 @@
 #include "serve/requests/embedding_request.h"
 
-#include <limits>
-
 #include "serve/requests/ollama_options.h"
 #include "serve/requests/ollama_request.h"
 
 namespace neuronmm::serve {
 namespace {
 
+// The largest number of values of one embedding. Assumed: no model has as many.
 constexpr int64_t kMostDimensions = int64_t{1} << 20;
-constexpr size_t kMostEmbeddingSaltBytes = 1024;
 
 // Reads a text, token ids, or an array of texts and arrays of ids.
 std::vector<TextOrTokens> read_inputs(FieldReader& fields, const std::string& key) {
@@ -105,9 +103,8 @@ void read_ollama(FieldReader& fields, EmbeddingRequest& request) {
 EmbeddingRequest read_request(EmbeddingForm form, FieldReader& fields) {
   EmbeddingRequest request;
   request.form = form;
-  const bool ollama = form == EmbeddingForm::kOllama || form == EmbeddingForm::kOllamaOld;
-  request.model = ollama ? read_ollama_model(fields) : fields.string("model").value_or("");
-  if (ollama)
+  request.model = is_ollama(form) ? read_ollama_model(fields) : fields.string("model").value_or("");
+  if (is_ollama(form))
     read_ollama(fields, request);
   else if (form == EmbeddingForm::kLlama)
     read_llama(fields, request);
@@ -150,14 +147,8 @@ RequestTable openai_table() {
               Field::boolean("add_special_tokens",
                              "Whether the tokenizer's special tokens are put around a text")
                   .by_default(true),
-              Field::string("cache_salt",
-                            "Requests share the cached beginning of a prompt only if their salts "
-                            "are equal. By default empty")
-                  .at_most_bytes(kMostEmbeddingSaltBytes),
-              Field::integer("priority", INT64_MIN, INT64_MAX,
-                             "Requests with a smaller number are computed earlier. It has no "
-                             "effect unless the server allows it (--allow-priority)")
-                  .by_default(0),
+              cache_salt_field(),
+              priority_field(),
               Field::not_supported("truncate_prompt_tokens", "expected shorter inputs instead"),
               Field::not_supported("messages", "expected \"input\""),
           },
@@ -183,7 +174,7 @@ RequestTable llama_table() {
 RequestTable ollama_table() {
   using Field = RequestField;
   return {{
-      Field::string("model", "Name of the model, with or without \":latest\"").required(),
+      ollama_model_field(),
       Field::other("input", texts_schema(), "A text or several. An empty text loads the model"),
       Field::boolean("truncate", "Whether an input that is too long loses its end")
           .by_default(true),
@@ -198,7 +189,7 @@ RequestTable ollama_table() {
 RequestTable old_ollama_table() {
   using Field = RequestField;
   return {{
-      Field::string("model", "Name of the model, with or without \":latest\"").required(),
+      ollama_model_field(),
       Field::string("prompt", "A text. An empty one loads the model"),
       ollama_options_field(),
       keep_alive_field(),

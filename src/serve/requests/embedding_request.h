@@ -20,6 +20,9 @@ enum class EmbeddingForm {
   kOllamaOld,  // /api/embeddings, one text
   kLlama,
 };
+constexpr bool is_ollama(EmbeddingForm form) {
+  return form == EmbeddingForm::kOllama || form == EmbeddingForm::kOllamaOld;
+}
 
 // How an embedding is scaled, by the numbers of llama.cpp's field embd_normalize: -1 leaves it as
 // it is, 0 makes the largest value 32760, and p >= 1 makes the p-norm 1.
@@ -47,8 +50,8 @@ inline constexpr size_t kMostEmbeddingInputs = 2048;
 const RequestTable& embedding_table(EmbeddingForm form);
 
 // Parses a body. An error names the first wrong field. A request to /embeddings may have OpenAI's
-// form as well as llama.cpp's, because clients leave out "/v1": it has OpenAI's if it has "input"
-// and no "content".
+// form as well as llama.cpp's, because clients leave out "/v1". It has llama.cpp's form if it has
+// "content" or "embd_normalize".
 ApiResult<EmbeddingRequest> parse_embedding_request(EmbeddingForm form, std::string_view body);
 ApiResult<EmbeddingRequest> parse_embeddings_of_either(std::string_view body);
 

@@ -1,12 +1,16 @@
 #include "serve/requests/field_reader.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/result.h"
 
 namespace neuronmm::serve {
 namespace {
+
+constexpr int64_t kHighestToken = std::numeric_limits<text::TokenId>::max();
 
 std::string integer_range(int64_t lowest, int64_t highest) {
   if (lowest == INT64_MIN && highest == INT64_MAX) return "an integer of 64 bits";
@@ -21,6 +25,20 @@ std::string dump_joined(const std::vector<Json>& values) {
 }
 
 }  // namespace
+
+std::optional<text::TokenId> as_token_id(const Json& value) {
+  const auto number = as_integer(value);
+  const bool good = number && *number >= 0 && *number <= kHighestToken;
+  return good ? std::optional(static_cast<text::TokenId>(*number)) : std::nullopt;
+}
+
+std::optional<text::TokenId> token_id_of_digits(std::string_view text) {
+  text::TokenId id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, id);
+  const bool good = error == std::errc() && rest == end && !text.starts_with('-');
+  return good ? std::optional(id) : std::nullopt;
+}
 
 bool expect_object(const Json& value, const std::string& path, std::string_view with,
                    RequestProblem& problem) {
@@ -107,19 +125,18 @@ std::string FieldReader::required_string(const std::string& key) {
 
 std::vector<text::TokenId> FieldReader::token_ids(const std::string& key) {
   (void)field_of(key, RequestField::Type::kTokenIds);
-  constexpr int64_t kHighest = std::numeric_limits<text::TokenId>::max();
   std::vector<text::TokenId> values;
   const Json* list = array(key);
   if (list == nullptr) return values;
   for (size_t i = 0; i < list->size(); ++i) {
-    const auto value = as_integer((*list)[i]);
-    if (!value || *value < 0 || *value > kHighest) {
-      add_error(
-          fmt::format("{}[{}]", key, i),
-          fmt::format("expected {}, found {}", integer_range(0, kHighest), describe((*list)[i])));
+    const auto id = as_token_id((*list)[i]);
+    if (!id) {
+      add_error(fmt::format("{}[{}]", key, i),
+                fmt::format("expected {}, found {}", integer_range(0, kHighestToken),
+                            describe((*list)[i])));
       return {};
     }
-    values.push_back(static_cast<text::TokenId>(*value));
+    values.push_back(*id);
   }
   return values;
 }

@@ -29,6 +29,12 @@ class RequestProblem {
   std::optional<ApiError> error_;
 };
 
+// Returns the token id that a number is; nothing if it is not a whole number from 0 to 2^31 - 1.
+std::optional<text::TokenId> as_token_id(const Json& value);
+// Returns the token id that a text writes with digits, as keys of objects do; nothing for another
+// text.
+std::optional<text::TokenId> token_id_of_digits(std::string_view text);
+
 // Returns whether `value` is an object. If it is not, records the error `path: expected an object
 // with WITH, found ...`.
 bool expect_object(const Json& value, const std::string& path, std::string_view with,

@@ -7,6 +7,8 @@
 namespace neuronmm::serve {
 namespace {
 
+// Bounds of what one request may ask for, and of what a log line and a header tell of its unknown
+// fields. Assumed.
 constexpr int64_t kMostTokens = int64_t{1} << 30;
 constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes = 1024,
                  kMostStopTokens = 1024;
@@ -112,15 +114,8 @@ std::vector<RequestField> output_fields() {
           "Whether the tokenizer's special tokens, such as one for the beginning of a "
           "text, are put before the prompt. By default false for chats, whose template "
           "writes them, and else true"),
-      RequestField::string(
-          "cache_salt",
-          "Requests share the cached beginning of a prompt only if their salts are "
-          "equal. By default empty")
-          .at_most_bytes(kMostSaltBytes),
-      RequestField::integer("priority", INT64_MIN, INT64_MAX,
-                            "Requests with a smaller number are computed earlier. It has no effect "
-                            "unless the server allows it (--allow-priority)")
-          .by_default(0),
+      cache_salt_field(),
+      priority_field(),
   };
 }
 
@@ -144,6 +139,21 @@ RequestField token_limit_field(const char* name, const char* meaning) {
 RequestField answer_count_field() {
   return RequestField::integer("n", 1, kMostChoices, "Number of answers to each prompt")
       .by_default(1);
+}
+
+RequestField cache_salt_field() {
+  return RequestField::string(
+             "cache_salt",
+             "Requests share the cached beginning of a prompt only if their salts are equal. By "
+             "default empty")
+      .at_most_bytes(kMostSaltBytes);
+}
+
+RequestField priority_field() {
+  return RequestField::integer("priority", INT64_MIN, INT64_MAX,
+                               "Requests with a smaller number are computed earlier. It has no "
+                               "effect unless the server allows it (--allow-priority)")
+      .by_default(0);
 }
 
 RequestField single_answer_field() {

@@ -23,11 +23,11 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
-inline constexpr int64_t kMostLogprobs = 20;    // the limit of OpenAI's API for chats
-inline constexpr int64_t kMostChoices = 128;    // the limit of OpenAI's API
-inline constexpr int64_t kNoTokenLimit = -1;    // asks for as many tokens as fit
-inline constexpr size_t kMostStopStrings = 32;  // the number of stop strings
-inline constexpr size_t kMostStopBytes = 1024;  // the length of one stop string
+inline constexpr int64_t kMostLogprobs = 20;  // documented: the limit of OpenAI's API for chats
+inline constexpr int64_t kNoTokenLimit = -1;  // asks for as many tokens as fit
+// The largest number of stop strings, and the largest length of one in bytes. Assumed: every token
+// of an answer is compared with all of them.
+inline constexpr size_t kMostStopStrings = 32, kMostStopBytes = 1024;
 
 // Descriptions of fields that several tables have.
 inline constexpr const char* kModelMeaning =
@@ -85,6 +85,9 @@ std::vector<RequestField> generation_fields();
 RequestField token_limit_field(const char* name, const char* meaning);
 // Returns the field n, the number of answers to each prompt.
 RequestField answer_count_field();
+// Return the fields cache_salt and priority, which requests for embeddings have, too.
+RequestField cache_salt_field();
+RequestField priority_field();
 // Returns the field n of the APIs whose responses are one answer, so that only 1 is allowed.
 RequestField single_answer_field();
 // Returns the JSON Schema of a list of stop strings.

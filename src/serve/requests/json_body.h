@@ -15,12 +15,14 @@ namespace neuronmm::serve {
 
 using Json = nlohmann::ordered_json;
 
+// The contents of a text. Schemas, and schemas inside the body of a request, must not contain
+// numbers that a double would change (request_json_builder.h).
+enum class JsonOf { kAnything, kSchema, kBody };
+
 // Parses a text and returns its value. A lone surrogate becomes U+FFFD. Returns an error for
 // malformed JSON, invalid UTF-8, numbers that no double can hold, and keys that occur twice. The
 // same holds for nesting so deep that recursion over the value could exhaust the stack. The time is
-// O(n log n) in the length of the text. `param` is the field's name in errors. Schemas, and schemas
-// inside a body, must also not contain numbers that a double would change (request_json_builder.h).
-enum class JsonOf { kAnything, kSchema, kBody };
+// O(n log n) in the length of the text. `param` is the field's name in errors.
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param,
                                 JsonOf what = JsonOf::kAnything);
 // Parses the body of a request, which must be an object.

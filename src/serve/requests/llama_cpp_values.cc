@@ -1,29 +1,13 @@
 #include "serve/requests/llama_cpp_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostTextBiases = 10'000;
-
-std::optional<TokenId> llama_token_id(const Json& value) {
-  const auto number = as_integer(value);
-  const bool good = number && *number >= 0 && *number <= std::numeric_limits<TokenId>::max();
-  return good ? std::optional(static_cast<TokenId>(*number)) : std::nullopt;
-}
-
-// Returns the id that a key of an object writes with digits.
-std::optional<TokenId> id_in_key(std::string_view key) {
-  TokenId id = 0;
-  const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), id);
-  const bool good = problem == std::errc() && end == key.data() + key.size() && id >= 0;
-  return good && !key.starts_with('-') ? std::optional(id) : std::nullopt;
-}
+constexpr size_t kMostTextBiases = 10'000;  // assumed
 
 }  // namespace
 
@@ -32,7 +16,7 @@ std::optional<MixedText> mixed_text(const Json& value) {
   if (!value.is_array()) return std::nullopt;
   MixedText mixed;
   for (const Json& part : value) {
-    const auto id = llama_token_id(part);
+    const auto id = as_token_id(part);
     if (!id && !part.is_string()) return std::nullopt;
     if (id) mixed.emplace_back(*id);
     if (!id) mixed.emplace_back(part.get<std::string>());
@@ -46,20 +30,20 @@ std::vector<TextBias> read_text_biases(const Json& value, FieldReader& fields) {
     const bool forbids = bias.is_boolean() && !bias.get<bool>();
     if (!forbids && !bias.is_number()) return false;
     const double number = forbids ? kForbiddingBias : bias.get<double>();
-    biases.push_back({std::move(token), std::max(number, kForbiddingBias)});
-    return std::abs(number) <= -kForbiddingBias;
+    biases.push_back({std::move(token), number});
+    return std::abs(number) <= kLargestBias;
   };
   bool good = value.is_null() || value.is_array() || value.is_object();
   for (const auto& item : value.items()) {
     const Json& pair = item.value();
     if (value.is_object()) {
-      const auto id = id_in_key(item.key());
+      const auto id = token_id_of_digits(item.key());
       good = good && (id ? add(*id, pair) : add(item.key(), pair));
       continue;
     }
     good = good && pair.is_array() && pair.size() == 2;
     if (!good) break;
-    const auto id = llama_token_id(pair[0]);
+    const auto id = as_token_id(pair[0]);
     good = (id || pair[0].is_string()) &&
            (id ? add(*id, pair[1]) : add(pair[0].get<std::string>(), pair[1]));
   }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "serve/engine/request.h"
 #include "serve/requests/field_reader.h"
 
 namespace neuronmm::serve {
@@ -26,7 +27,7 @@ struct TextBias {
 };
 
 // The bias that stands for "never", which llama.cpp's clients write as false.
-inline constexpr double kForbiddingBias = -1e9;
+inline constexpr double kForbiddingBias = -kLargestBias;
 
 // Reads the field logit_bias, whose value is `biases`: [[id or text, number or false], ...] or {id
 // or text: number or false}. A wrong value is recorded as an error.

@@ -66,7 +66,7 @@ class MessageReader {
     const std::string name = parts.required_string("name");
     const Json* arguments = parts.object("arguments");
     std::string id = reader.string("id").value_or("");
-    if (id.empty()) id = fmt::format("call{:05}", ++calls_);  // nine letters, as Mistral demands
+    if (id.empty()) id = fmt::format("call{:05}", ++calls_);  // nine characters, as Mistral demands
     open_.push_back({id, name});
     return {{"id", id},
             {"type", "function"},
@@ -96,7 +96,7 @@ class MessageReader {
 
   RequestProblem& problem_;
   std::deque<OpenCall> open_;
-  int64_t calls_ = 0;  // that got an id here
+  int64_t calls_ = 0;  // the number of calls that got an id here
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ std::vector<RequestField> common_ollama_fields() {
   const Json format = {
       {"anyOf", {{{"enum", {"json", ""}}}, {{"type", "object"}}, {{"type", "null"}}}}};
   return {
-      Field::string("model", "Name of the model, with or without \":latest\"").required(),
+      ollama_model_field(),
       Field::boolean("stream", "Whether the response is a stream of lines of JSON")
           .by_default(true),
       Field::other("format", format,
@@ -178,6 +178,10 @@ ApiResult<OllamaRequest> parse_ollama_chat(std::string_view body) {
 
 ApiResult<OllamaRequest> parse_ollama_generate(std::string_view body) {
   return read_body(body, ollama_generate_table(), read_ollama_generate);
+}
+
+RequestField ollama_model_field() {
+  return RequestField::string("model", kOllamaModelMeaning).required();
 }
 
 std::string read_ollama_model(FieldReader& fields, bool name_too) {

@@ -34,6 +34,9 @@ const RequestTable& ollama_generate_table();
 ApiResult<OllamaRequest> parse_ollama_chat(std::string_view body);
 ApiResult<OllamaRequest> parse_ollama_generate(std::string_view body);
 
+inline constexpr const char* kOllamaModelMeaning = "Name of the model, with or without \":latest\"";
+// Returns the field "model", which is required.
+RequestField ollama_model_field();
 // Reads the field "model", or "name" as older clients call it if `name_too` is set. A missing name
 // is an error, as in Ollama.
 std::string read_ollama_model(FieldReader& fields, bool name_too = false);

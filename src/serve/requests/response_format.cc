@@ -87,39 +87,22 @@ ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
   return {.kind = Kind::kJsonSchema, .schema = *schema, .param = param};
 }
 
-// Collects the formats of several fields. At most one of them may be other than plain text; a
-// second one is an error.
-class OnlyFormat {
- public:
-  explicit OnlyFormat(FieldReader& fields) : fields_(fields) {}
-  void add(const char* key, ResponseFormat format) {
-    if (format.kind == Kind::kText) return;
-    if (format_.kind != Kind::kText)
-      fields_.add_error(
-          key, fmt::format("expected one shape of the answer, found one in {} too", format_.param));
-    format_ = std::move(format);
-  }
-  ResponseFormat take() { return std::move(format_); }
-
- private:
-  FieldReader& fields_;
-  ResponseFormat format_;
-};
-
 // Reads vLLM's field structured_outputs, which replaced guided_* in 2025.
 ResponseFormat read_structured_outputs(FieldReader& fields) {
   auto inner = fields.inner("structured_outputs");
   if (!inner) return {};
   FieldReader& reader = *inner;
-  OnlyFormat format(reader);
-  format.add("json", read_schema(reader, "json"));
-  format.add("regex", read_pattern(reader, "regex"));
-  format.add("choice", read_choice(reader, "choice"));
-  format.add("grammar", read_grammar(reader, "grammar"));
+  ResponseFormat all;
+  const auto add = [&](ResponseFormat format) {
+    add_format(std::move(format), all, reader.problem());
+  };
+  add(read_schema(reader, "json"));
+  add(read_pattern(reader, "regex"));
+  add(read_choice(reader, "choice"));
+  add(read_grammar(reader, "grammar"));
   if (reader.boolean_or_default("json_object"))
-    format.add("json_object",
-               {.kind = Kind::kJsonObject, .param = "structured_outputs.json_object"});
-  return format.take();
+    add({.kind = Kind::kJsonObject, .param = reader.path("json_object")});
+  return all;
 }
 
 }  // namespace
@@ -154,6 +137,15 @@ std::vector<RequestField> response_format_fields() {
   return fields;
 }
 
+void add_format(ResponseFormat format, ResponseFormat& all, RequestProblem& problem) {
+  if (format.kind == Kind::kText) return;
+  if (all.kind != Kind::kText)
+    problem.add(invalid_request(
+        format.param, fmt::format("{}: expected one shape of the answer, found one in {} too",
+                                  format.param, all.param)));
+  all = std::move(format);
+}
+
 ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
   const Json* object = fields.object(key);
   if (object == nullptr) return {};
@@ -171,15 +163,18 @@ ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
 }
 
 ResponseFormat read_response_format(FieldReader& fields) {
-  OnlyFormat format(fields);
-  format.add("response_format", read_openai_format(fields, "response_format"));
-  format.add("structured_outputs", read_structured_outputs(fields));
-  format.add("guided_json", read_schema(fields, "guided_json"));
-  for (const char* key : {"guided_regex", "regex"}) format.add(key, read_pattern(fields, key));
-  format.add("guided_choice", read_choice(fields, "guided_choice"));
-  format.add("json_schema", read_schema(fields, "json_schema"));
-  for (const char* key : kGrammarFields) format.add(key, read_grammar(fields, key));
-  return format.take();
+  ResponseFormat all;
+  const auto add = [&](ResponseFormat format) {
+    add_format(std::move(format), all, fields.problem());
+  };
+  add(read_openai_format(fields, "response_format"));
+  add(read_structured_outputs(fields));
+  add(read_schema(fields, "guided_json"));
+  for (const char* key : {"guided_regex", "regex"}) add(read_pattern(fields, key));
+  add(read_choice(fields, "guided_choice"));
+  add(read_schema(fields, "json_schema"));
+  for (const char* key : kGrammarFields) add(read_grammar(fields, key));
+  return all;
 }
 
 }  // namespace neuronmm::serve

@@ -25,6 +25,10 @@ struct ResponseFormat {
   std::string param = {};  // the field that demands the format, for errors
 };
 
+// Sets `all` to the format of another field, unless that is any text. Records an error if `all` is
+// a format other than any text already.
+void add_format(ResponseFormat format, ResponseFormat& all, RequestProblem& problem);
+
 // Returns the fields that read_response_format reads.
 std::vector<RequestField> response_format_fields();
 // Reads all fields that can demand a format. At most one of them may.

@@ -13,12 +13,7 @@ namespace {
 void read_text(FieldReader& fields, GenerationParameters& parameters) {
   auto text = fields.inner("text");
   if (!text) return;
-  ResponseFormat format = read_openai_format(*text, "format");
-  if (format.kind == ResponseFormat::Kind::kText) return;
-  if (parameters.response_format.kind != ResponseFormat::Kind::kText)
-    text->add_error("format", fmt::format("expected one shape of the answer, found one in {} too",
-                                          parameters.response_format.param));
-  parameters.response_format = std::move(format);
+  add_format(read_openai_format(*text, "format"), parameters.response_format, fields.problem());
 }
 
 // Reads {"effort": ..., "max_tokens": ...} and returns the budget of the thoughts.

@@ -1,7 +1,6 @@
 #include "serve/requests/sampling_fields.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "serve/requests/sampler_order.h"
@@ -9,18 +8,11 @@
 namespace neuronmm::serve {
 namespace {
 
+// Bounds of what one request may ask for. Assumed: no useful value reaches them.
 constexpr int64_t kMostCountedTokens = int64_t{1} << 30;
 constexpr size_t kMostBiases = 10'000, kMostBreakers = 64, kMostBreakerTextBytes = 1024;
-constexpr double kMostBias = 100.0;
+constexpr double kMostBias = 100.0;  // documented: the limit of OpenAI's API
 constexpr int64_t kRandomSeed = -1;
-
-std::optional<TokenId> parse_id(std::string_view text) {
-  TokenId id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  const bool good =
-      error == std::errc() && end == text.data() + text.size() && !text.starts_with('-');
-  return good ? std::optional(id) : std::nullopt;
-}
 
 // Reads the field logit_bias, an object such as {"50256": -100}.
 std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
@@ -30,7 +22,7 @@ std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
   if (object->size() > kMostBiases)
     fields.add_mismatch("logit_bias", fmt::format("at most {} token ids", kMostBiases));
   for (const auto& [key, value] : object->items()) {
-    const auto id = parse_id(key);
+    const auto id = token_id_of_digits(key);
     const double bias = value.is_number() ? value.get<double>() : NAN;
     if (!id || !(std::abs(bias) <= kMostBias)) {
       fields.add_error("logit_bias",

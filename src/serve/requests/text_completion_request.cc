@@ -1,23 +1,21 @@
 #include "serve/requests/text_completion_request.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "serve/requests/foreign_fields.h"
 
 namespace neuronmm::serve {
 namespace {
 
-constexpr int64_t kDefaultTokens = 16;  // the default of OpenAI's API
+constexpr int64_t kDefaultTokens = 16;  // documented: the default of OpenAI's API
 
 std::optional<std::vector<TokenId>> token_ids(const Json& list) {
   std::vector<TokenId> ids;
   if (!list.is_array() || list.empty()) return std::nullopt;
   for (const Json& id : list) {
-    const auto number = as_integer(id);
-    if (!number || *number < 0 || *number > std::numeric_limits<TokenId>::max())
-      return std::nullopt;
-    ids.push_back(static_cast<TokenId>(*number));
+    const auto known = as_token_id(id);
+    if (!known) return std::nullopt;
+    ids.push_back(*known);
   }
   return ids;
 }

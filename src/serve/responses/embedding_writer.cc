@@ -10,10 +10,6 @@
 namespace neuronmm::serve {
 namespace {
 
-bool is_ollama(EmbeddingForm form) {
-  return form == EmbeddingForm::kOllama || form == EmbeddingForm::kOllamaOld;
-}
-
 // Returns the number by which the values are divided.
 double norm_of(const std::vector<float>& values, int64_t normalization) {
   double largest = 0.0, sum = 0.0;

@@ -64,7 +64,13 @@ TEST_F(Refusals, InvalidValuesAreNamed) {
   expect_invalid({"logit_bias", "nan"}, [](Request& r) {
     r.sampling.logit_bias = {{1, std::nan("")}};
   });
+  expect_invalid({"logit_bias", "-10000000000"}, [](Request& r) {
+    r.sampling.logit_bias = {{1, -1e10}};
+  });
   EXPECT_FALSE(submit(engine, prompt_of(3)).refusal);
+  Request forbids = prompt_of(3);
+  forbids.sampling.logit_bias = {{1, -kLargestBias}};
+  EXPECT_FALSE(submit(engine, forbids).refusal);
 }
 
 TEST_F(Refusals, PromptsThatLeaveNoContextForAnAnswer) {

@@ -147,6 +147,25 @@ TEST_F(HttpTest, ModelIsListedUnderItsName) {
   EXPECT_EQ(TestJson::parse(client.get("/v1/models/").body), all);
 }
 
+TEST_F(HttpTest, LlamaCppsBiasOfFalseForbidsAToken) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"prompt", "Once upon a time"},
+                   {"n_predict", 1},
+                   {"temperature", 0},
+                   {"ignore_eos", true},
+                   {"return_tokens", true}};
+  const auto tokens = [&] {
+    return TestJson::parse(client.post("/completion", body.dump()).body)["tokens"];
+  };
+  const TestJson likeliest = tokens();
+  ASSERT_EQ(likeliest.size(), 1u);
+  body["logit_bias"] = TestJson::array({TestJson::array({likeliest[0], false})});
+  const TestJson other = tokens();
+  ASSERT_EQ(other.size(), 1u) << other;
+  EXPECT_NE(other, likeliest);
+}
+
 TEST_F(HttpTest, LlamaCppsEndpointsAnswerInItsForm) {
   start();
   HttpClient client(port());
@@ -327,6 +346,18 @@ TEST_F(HttpTest, HeadReplyHasNoBodyAndHttp10StreamEndsWithTheConnection) {
   while (!(more = old.read_some()).empty()) all += more;
   EXPECT_EQ(all.find("chunked"), std::string::npos);
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
+}
+
+// The error has a body, although the request before it wanted none.
+TEST_F(HttpTest, AMalformedRequestAfterHeadIsAnsweredWithABody) {
+  start();
+  HttpClient client(port());
+  ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n"));
+  std::string all, more;
+  while (!(more = client.read_some()).empty()) all += more;
+  const size_t second = all.find("HTTP/1.1 400 ");
+  ASSERT_NE(second, std::string::npos) << all;
+  EXPECT_NE(all.find("\r\n\r\n{\"error\":", second), std::string::npos) << all;
 }
 
 // The arguments are an object whatever the tool's schema says, even if there is no schema.

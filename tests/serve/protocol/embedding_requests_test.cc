@@ -48,6 +48,12 @@ TEST(OpenAiEmbeddings, AreNormalizedAndCounted) {
   EXPECT_EQ(result.requests[1].prompt, (std::vector<TokenId>{1, 2, 3}));
 }
 
+TEST(OpenAiEmbeddings, NameTheModelAsOtherAnswersDo) {
+  const ServedFolder folder = folder_of_two();
+  const Json body = {{"input", "ab"}, {"model", "alias"}};
+  EXPECT_EQ(embed(prepare_openai_embeddings, folder.model, body).body()["model"], "small");
+}
+
 TEST(OpenAiEmbeddings, MayBeShorterAndInBase64) {
   const ServedFolder folder = folder_of_two();
   Json body = {{"input", "ab"}, {"dimensions", 1}};
@@ -114,6 +120,15 @@ TEST(OllamaEmbeddings, LongInputsLoseTheirEnd) {
   body["truncate"] = false;
   EXPECT_EQ(embed(prepare_ollama_embed, folder.model, body).error->message,
             "the input length exceeds the context length");
+}
+
+TEST(OllamaEmbeddings, ARequestThatLoadsTheModelTellsItsUnknownFields) {
+  const ServedFolder folder;
+  const auto prepared =
+      prepare_ollama_embed(folder.model, R"({"model": "small", "strange": 1})",
+                           {std::make_shared<FakeSink>(), 0, [] { return uint64_t{1}; }});
+  ASSERT_TRUE(prepared.ok());
+  EXPECT_EQ(prepared->unknown_fields, std::vector<std::string>{"strange"});
 }
 
 TEST(OllamaEmbeddings, EmptyInputsLoadTheModelAndEmptyListsAreErrors) {

@@ -2,11 +2,15 @@
 // something fails.
 
 #include <atomic>
+#include <cstdint>
+#include <new>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "serve/protocol/fake_server.h"
+#include "serve/protocol/paced_submission.h"
+#include "serve/protocol/prepared_embedding.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -14,6 +18,7 @@ namespace {
 // An engine that keeps its requests and refuses more than `capacity` of them.
 struct FakeEngine : EngineInterface {
   Admission submit(Request request, std::shared_ptr<Listener> listener) override {
+    if (requests.size() >= memory_for) throw std::bad_alloc();
     requests.push_back(std::move(request));
     listeners.push_back(std::move(listener));
     if (requests.size() > capacity) return {0, Refusal::kQueueFull, "full"};
@@ -22,6 +27,7 @@ struct FakeEngine : EngineInterface {
   void cancel(RequestId id) override { cancelled.push_back(id); }
 
   size_t capacity = 10;
+  size_t memory_for = SIZE_MAX;  // requests
   std::vector<Request> requests;
   std::vector<std::shared_ptr<Listener>> listeners;
   std::vector<RequestId> cancelled;
@@ -85,6 +91,74 @@ TEST(Submit, SendsNothingAfterTheResponseIsClosed) {
   EXPECT_GE(events, 100u);
   EXPECT_EQ(sink->events.size(), events);
   EXPECT_FALSE(sink->ended);
+}
+
+// The requests for the embeddings of `count` texts, which are submitted a few at a time.
+struct Paced {
+  Paced(const ServedModel& model, int count) {
+    engine.capacity = 1000;
+    const Json body = {{"input", std::vector<std::string>(static_cast<size_t>(count), "a")}};
+    auto prepared =
+        prepare_openai_embeddings(model, body.dump(), {sink, 1, [] { return uint64_t{3}; }});
+    if (!prepared.ok()) throw std::runtime_error(prepared.error().message);
+    paced = std::make_shared<PacedSubmission>(std::move(prepared).value(), engine, 4);
+  }
+  void finish(size_t request, FinishReason reason) {
+    if (reason == FinishReason::kStop) engine.listeners[request]->on_embedding({3.0f, 4.0f});
+    engine.listeners[request]->on_finish(0, reason, {}, "");
+  }
+
+  FakeEngine engine;
+  std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
+  std::shared_ptr<PacedSubmission> paced;
+};
+constexpr size_t kAtATime = PacedSubmission::kMostAtATime;
+
+TEST(PacedSubmission, SubmitsTheNextRequestWhenOneEnds) {
+  const ServedFolder folder;
+  Paced answer(folder.model, kAtATime + 2);
+  ASSERT_TRUE(answer.paced->start().ok());
+  EXPECT_EQ(answer.engine.requests.size(), kAtATime);
+  for (size_t i = 0; i < kAtATime + 2; ++i) answer.finish(i, FinishReason::kStop);
+  EXPECT_EQ(answer.engine.requests.size(), kAtATime + 2);
+  EXPECT_EQ(answer.sink->status, 200);
+  EXPECT_TRUE(answer.engine.cancelled.empty());
+}
+
+// Otherwise the client would wait for the request that was lost.
+TEST(PacedSubmission, EndsTheResponseIfThereIsNoMemoryForALaterRequest) {
+  const ServedFolder folder;
+  Paced answer(folder.model, kAtATime + 2);
+  answer.engine.memory_for = kAtATime;
+  ASSERT_TRUE(answer.paced->start().ok());
+  answer.finish(0, FinishReason::kStop);
+  EXPECT_EQ(answer.sink->status, 503);
+  EXPECT_TRUE(answer.sink->ended);
+  EXPECT_EQ(answer.engine.cancelled.size(), kAtATime);
+}
+
+TEST(PacedSubmission, ReturnsTheErrorIfThereIsNoMemoryForAFirstRequest) {
+  const ServedFolder folder;
+  Paced answer(folder.model, 5);
+  answer.engine.memory_for = 2;
+  const auto started = answer.paced->start();
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().status, 503);
+  EXPECT_EQ(answer.engine.cancelled, (std::vector<RequestId>{1, 2}));
+  answer.finish(0, FinishReason::kCancelled);
+  EXPECT_EQ(answer.engine.requests.size(), 2u);
+  EXPECT_FALSE(answer.sink->ended);
+}
+
+TEST(PacedSubmission, DropsTheOtherRequestsAfterAFailure) {
+  const ServedFolder folder;
+  Paced answer(folder.model, kAtATime + 2);
+  ASSERT_TRUE(answer.paced->start().ok());
+  answer.finish(0, FinishReason::kNoMemory);
+  EXPECT_EQ(answer.sink->status, 503);
+  EXPECT_EQ(answer.engine.cancelled.size(), kAtATime);
+  answer.finish(1, FinishReason::kStop);
+  EXPECT_EQ(answer.engine.requests.size(), kAtATime);
 }
 
 TEST(Failures, BecomeTheErrorOfAResponseWithoutAStream) {
