@@ -72,7 +72,8 @@ class FillDropper {
         mark_cells(fills_[fill_of_[root]], contents_.accesses.cells(access), covers);
       }
     }
-    if (operation.name == "memset") begin_fill(at, operands[0]);
+    const bool fills = operation.name == "memset" && !operands.empty() && operation.writes[0];
+    if (fills) begin_fill(at, operands[0]);
   }
 
   static void mark_cells(Fill& fill, std::span<const uint32_t> cells, bool covers) {

@@ -24,7 +24,6 @@ using tile::Memory;
 // Limit of elements and strides. It is far above any memory, and products of two sizes do not
 // overflow.
 constexpr int64_t kMostElements = int64_t{1} << 46;
-constexpr int64_t kPartitions = 128;
 
 constexpr std::array<Dtype, 20> kDtypes = {
     {{"bf16", 2},  {"fp16", 2},  {"fp32", 4},      {"tf32", 4},      {"fp8e4", 1},
