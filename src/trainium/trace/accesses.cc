@@ -8,7 +8,8 @@ namespace {
 
 // Limits of the numbers of cells and accesses. Beyond them, cuts are dropped, and accesses count as
 // accesses to the whole tensor. Larger cells have all real hazards and some more. They can only
-// lengthen the simulated time, while work and memory stay bounded.
+// lengthen the simulated time, while work and memory stay bounded. Assumed: real kernels stay below
+// the limits.
 constexpr int64_t kMostCellsOnChip = 1 << 12, kMostCellsInHbm = 1 << 16;
 constexpr int64_t kMostAccesses = 1 << 16;  // To tensors of one kind.
 // The most cells listed for all accesses to tensors of one kind, and for all accesses to all

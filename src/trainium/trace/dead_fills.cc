@@ -1,6 +1,5 @@
 #include "trainium/trace/dead_fills.h"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <unordered_map>

@@ -266,7 +266,7 @@ Status read_counts(const JsonFields& fields, Header& header) {
   return {};
 }
 
-// Reads the number of cores, at most 1024 as in the tracer.
+// Reads the copies of the buffers. Assumed: no kernel has a million.
 Status read_rotates(const JsonFields& fields, Header& header) {
   constexpr int64_t kMostCopies = 1 << 20;
   const json* rotates = fields.find("rotates");
@@ -280,6 +280,7 @@ Status read_rotates(const JsonFields& fields, Header& header) {
   return {};
 }
 
+// Reads the number of cores, at most 1024 as in the tracer.
 Status read_grid(const JsonFields& fields, Header& header) {
   const json* grid = fields.find("grid");
   if (!grid || header.legacy()) return {};

@@ -21,10 +21,11 @@ using kernels::Tiling;
 using tile::Program;
 
 // The number of tilings that are simulated before the bounds are compared again. It does not depend
-// on the number of cores, so that every machine simulates the same tilings, and it keeps many cores
-// busy.
+// on the number of cores, so that every machine simulates the same tilings. Assumed: 16 keep the
+// cores of most machines busy.
 constexpr size_t kBatch = 16;
 // The number of best tilings of each sub-kernel that are combined: 8 x 8 with two sub-kernels.
+// Assumed: the search for neighbours finds what the combinations miss.
 constexpr int64_t kBestOfSubKernel = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
