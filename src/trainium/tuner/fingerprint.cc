@@ -1,8 +1,8 @@
-#include <cstdint>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "io/checksum.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/tile/printer.h"
 #include "trainium/tuner/cache.h"
@@ -24,31 +24,16 @@ constexpr kernels::KernelShape kMixture = {
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 
-// The FNV-1a hash with 64 bits.
-class Hash {
- public:
-  void add(std::string_view text) {
-    for (const char c : text) {
-      value_ ^= static_cast<unsigned char>(c);
-      value_ *= 0x100000001b3;
-    }
-  }
-  std::string hex() const { return fmt::format("{:016x}", value_); }
-
- private:
-  uint64_t value_ = 0xcbf29ce484222325;
-};
-
 // Adds the program and its simulated time. If the kernel rejects the options, there is no program,
 // and tune() reports the error.
-void add_sample(Hash& hash, const Problem& p, const kernels::KernelShape& shape,
+void add_sample(std::string& text, const Problem& p, const kernels::KernelShape& shape,
                 const kernels::TilingValues& chosen) {
   const auto tiling = kernels::tiling_of(*p.kernel, chosen);
   const auto sample = kernels::make_program(*p.kernel, shape, *tiling, p.options);
   if (!sample.ok()) return;
-  hash.add(tile::print(*sample));
+  text += tile::print(*sample);
   const auto timing = simulator::simulate(*sample, p.device);
-  if (timing.ok()) hash.add(fmt::format("{}", timing->summary.total_time));
+  if (timing.ok()) text += fmt::format("{}", timing->summary.total_time);
 }
 
 }  // namespace
@@ -77,24 +62,24 @@ std::string key_of(const Problem& p) {
 // model and of the kernel's builder cannot be hashed. The simulated times of the samples represent
 // the first, and their printed programs the second.
 std::string fingerprint(const Problem& p) {
-  Hash hash;
+  std::string text;
   for (const simulator::ParameterRow& row : simulator::parameter_rows()) {
-    hash.add(fmt::format("{}={};", row.name, (p.device.*row.member).value));
+    text += fmt::format("{}={};", row.name, (p.device.*row.member).value);
   }
   for (const kernels::TilingParameter& parameter : p.kernel->tiling) {
-    hash.add(fmt::format("{} {} {}:", parameter.name, parameter.dimension, parameter.tile));
+    text += fmt::format("{} {} {}:", parameter.name, parameter.dimension, parameter.tile);
     for (const int64_t value : values_to_try(parameter, p.shape, p.options)) {
-      hash.add(fmt::format("{},", value));
+      text += fmt::format("{},", value);
     }
   }
-  for (const kernels::SubKernel& sub_kernel : p.kernel->sub_kernels) hash.add(sub_kernel.kernel);
-  add_sample(hash, p, p.kernel->experts ? kMixture : kSample, {});
+  for (const kernels::SubKernel& sub_kernel : p.kernel->sub_kernels) text += sub_kernel.kernel;
+  add_sample(text, p, p.kernel->experts ? kMixture : kSample, {});
   kernels::TilingValues for_few_rows;
   for (const kernels::TilingParameter& parameter : p.kernel->tiling) {
     if (parameter.for_few_rows) for_few_rows.emplace_back(parameter.name, parameter.most);
   }
-  if (!for_few_rows.empty()) add_sample(hash, p, kFewRows, for_few_rows);
-  return hash.hex();
+  if (!for_few_rows.empty()) add_sample(text, p, kFewRows, for_few_rows);
+  return io::checksum(text);
 }
 
 }  // namespace neuronmm::tuner
