@@ -166,7 +166,8 @@ Result<Outcome> Search::tune_sub_kernel(const kernels::SubKernel& sub_kernel) co
   Problem problem{.kernel = kernel,
                   .shape = sub_kernel.shape(p_.shape),
                   .options = p_.options,
-                  .device = p_.device};
+                  .device = p_.device,
+                  .cores = p_.cores};
   for (const auto& [name, value] : p_.chosen) {
     if (!name.starts_with(sub_kernel.prefix)) continue;
     problem.chosen.emplace_back(name.substr(sub_kernel.prefix.size()), value);
