@@ -71,7 +71,8 @@ class FillDropper {
         mark_cells(fills_[fill_of_[root]], contents_.accesses.cells(access), covers);
       }
     }
-    const bool fills = operation.name == "memset" && !operands.empty() && operation.writes[0];
+    // shrink() writes fills that have a destination and no other operand.
+    const bool fills = operation.name == "memset" && operands.size() == 1 && operation.writes[0];
     if (fills) begin_fill(at, operands[0]);
   }
 

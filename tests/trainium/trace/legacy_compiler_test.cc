@@ -276,6 +276,22 @@ TEST(LegacyCompiler, AFillWithoutADestinationIsAnError) {
   EXPECT_EQ(timing.error().message, "fill.trace: kernel.py:4: memset: operand dst is missing");
 }
 
+// The fill is not made smaller, although a half of it is written over before it is read.
+TEST(LegacyCompiler, AFillWithAnotherOperandStays) {
+  TraceWriter w("neuronxcc", "trn1");
+  const uint32_t y = w.output("y", "fp32", {128, 512});
+  const uint32_t a = w.tensor("a", "sbuf", "fp32", {128, 512}, 1);
+  const uint32_t b = w.tensor("b", "sbuf", "fp32", {128, 1}, 2);
+  w.run("memset", "any", {{"dst", w.all(b)}}, 3);
+  w.run("memset", "any", {{"dst", w.all(a)}, {"scalar0", w.all(b)}}, 4);
+  w.run("memset", "any", {{"dst", w.columns(a, 0, 256)}}, 5);
+  w.run("dma_copy", "dma", {{"dst", w.all(y)}, {"src", w.all(a)}}, 6);
+  const std::vector<std::byte> bytes = w.finish();
+  const auto timing = simulate(*TraceFile::parse(bytes, "fill.trace"), kTrn1);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  EXPECT_EQ(timing->timing.instructions, 4);
+}
+
 // Runs all passes and checks that the output is computed from the same inputs in the same way.
 void expect_same_output(const TraceFile& file) {
   auto contents = check_contents(file);
