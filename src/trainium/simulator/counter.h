@@ -46,8 +46,8 @@ class Counter {
   std::string name_, unit_;
   double capacity_;
   size_t intervals_ = 0;
-  std::vector<Step>
-      changes_;        // The change at each begin and each end. Empty if there are too many.
+  // The change at each begin and each end. Empty if there are too many.
+  std::vector<Step> changes_;
   Utilization means_;  // Has one track.
   double end_ = 0;
 };
