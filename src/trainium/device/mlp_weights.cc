@@ -55,7 +55,8 @@ Matrix product(const TensorView& u_t, const TensorView& v_t) {
   return matrix;
 }
 
-// Returns the rows per part, for one part per thread in whole vectors of the interpreter.
+// Returns the rows per part, for one part per thread. Every part packs all weights again. Assumed:
+// with fewer than 64 rows this costs more than another thread gains.
 int64_t rows_per_part(int64_t tokens) {
   constexpr int64_t kFewest = 64;
   const int64_t share = tile::ceil_div(tokens, num_threads());

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "trainium/tile/accesses.h"
+
 namespace neuronmm::kernels {
 
 using tile::Affine;
@@ -72,13 +74,16 @@ class SpreadOverCores {
         renumber_loops(loop->origin);
         rewrite_body(loop->body);
       } else if (auto* instruction = std::get_if<tile::Instruction>(&node)) {
-        std::visit([this](auto& op) { rewrite_operands(op); }, instruction->operation);
+        tile::rewrite_accesses(instruction->operation,
+                               [this](tile::Access& access) { rewrite_access(access); });
+        if (auto* matmul = std::get_if<tile::NcMatmul>(&instruction->operation)) {
+          for (LoopId& id : matmul->sum_loops) ++id;
+        }
       }
     }
   }
 
   void rewrite_access(tile::Access& access) {
-    for (tile::Access& index : access.index) rewrite_access(index);
     for (tile::Slice& slice : access.slices) {
       renumber_loops(slice.start);
       renumber_loops(slice.size.origin);
@@ -88,19 +93,6 @@ class SpreadOverCores {
     Affine core;
     core.terms = {{kCoreLoop, rows_}};
     access.slices[*tokens].start = access.slices[*tokens].start + core;
-  }
-
-  template <typename Op>
-  void rewrite_operands(Op& op) {
-    rewrite_access(op.dst);
-    if constexpr (requires { op.src; }) rewrite_access(op.src);
-    if constexpr (requires { op.a; }) rewrite_access(op.a), rewrite_access(op.b);
-    if constexpr (requires { op.scale; }) rewrite_access(op.scale), rewrite_access(op.addend);
-    if constexpr (requires { op.stationary; }) {
-      rewrite_access(op.stationary);
-      rewrite_access(op.moving);
-      for (LoopId& id : op.sum_loops) ++id;
-    }
   }
 
   Program& program_;

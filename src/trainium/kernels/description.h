@@ -63,14 +63,16 @@ struct OperandDescription {
 // Returns the dtype of an operand for values of `dtype`.
 DType dtype_of(const OperandDescription& operand, DType dtype);
 
-// The largest size of a dimension. With larger sizes the 64-bit FLOP counts would overflow: 2 ·
-// 2^20 · 2^20 · 2^21 = 2^62.
+// The largest size of a dimension, and the largest product of M, K, r and N. make_program() checks
+// both, so that the counts of FLOPs and bytes fit into 64 bits. The kernels that need the limits
+// most are mlp with 6·M·r·(K + N) FLOPs and xuv_naive with up to 2·M·r·(K·⌈N/512⌉ + N).
 inline constexpr int64_t kLargestDimension = int64_t{1} << 20;
+inline constexpr double kLargestProduct = 0x1p70;
 // The most tokens of a kernel for mixtures. Assumed: more are no decode step, and their sums would
 // not fit into the banks of PSUM that the kernel keeps.
 inline constexpr int64_t kMostDecodeTokens = 32;
-// The most experts. Assumed: mixtures have up to 512. Its square times 2^40 FLOPs fits into 64
-// bits.
+// The most experts. Assumed: mixtures have up to 512. The FLOPs of all of them, at most
+// 6 · kMostDecodeTokens · 2^12 · 2^20 · 2^21, fit into 64 bits.
 inline constexpr int64_t kMostExperts = 4096;
 
 // A tiling parameter, with the values that a search may try.

@@ -380,7 +380,7 @@ std::vector<Kernel> moe_mlp_kernels() {
            .cost = dense_moe_mlp_cost},
           {.name = "moe_mlp",
            .description = "Y = sum of share * (silu(X·Ug·Vg) * (X·Uu·Vu))·Ud·Vd over the D chosen "
-                          "of E experts: the same as U·V",
+                          "of E experts: the layer of dense_moe_mlp as U·V",
            .formula = low_rank_moe_formula(),
            .operands = operands_of({{"u_gate", {'e', 'r'}},
                                     {"v_gate", {'g', 'N'}},

@@ -40,8 +40,7 @@ NarrowMlpTiles narrow_mlp_tiles(const Tiling& tiling) {
 
 namespace {
 
-// The input pivots: none (kWhole), one set for gate and up together (kShared), or a set for each of
-// the two (kOwn).
+// The input pivots: none, one set that gate and up share, or a separate set for each of the two.
 enum class InputPivots { kNone, kShared, kSeparate };
 // The ends of the layer that are narrow.
 struct NarrowEnds {
@@ -60,7 +59,8 @@ std::vector<MlpInput> mlp_inputs(InputPivots pivots) {
   return {{"x", "d", "in_"}};
 }
 
-// The weights of one layer. `d` has one element per Way, and is empty if the input is whole.
+// The weights of one layer. `d` has one element per element of mlp_inputs(), and none if gate and
+// up read all of X.
 struct Weights {
   std::vector<BufferId> d;
   GateAndUp up;
@@ -106,8 +106,8 @@ TransposeBy transpose_of(const NarrowMlpTiles& tiles, InputPivots pivots) {
   return pivots == InputPivots::kNone ? tiles.up.transpose : tiles.in.transpose;
 }
 
-// Returns the inputs of gate and up for the rows m, one strip per Way: T^T, or X^T if the input is
-// whole.
+// Returns the inputs of gate and up for the rows m, one strip per element of mlp_inputs(): T^T, or
+// X^T without input pivots.
 std::vector<LeftBlock> inputs_of_up(const Context& c, const KernelShape& shape,
                                     const NarrowMlpTiles& tiles, InputPivots pivots, const Tile& m,
                                     const std::vector<BufferId>& x, const Weights& weights) {

@@ -1,6 +1,7 @@
 #include "trainium/kernels/registry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -44,6 +45,15 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
     }
   }
   if (kernel.experts) NMM_TRY(check_experts(kernel, shape));
+  double product = 1;
+  for (const char letter : {'M', 'K', 'r', 'N'}) {
+    const bool has = kernel.dimensions.find(letter) != kernel.dimensions.npos;
+    if (has) product *= static_cast<double>(dimension_of(shape, letter));
+  }
+  if (product > kLargestProduct) {
+    return fail("{}: expected the product of M, K, r and N to be at most 2^{:.0f}, found 2^{:.1f}",
+                kernel.name, std::log2(kLargestProduct), std::log2(product));
+  }
   // Pivots are some of the columns, but not all of them.
   for (const OperandDescription& operand : kernel.operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {

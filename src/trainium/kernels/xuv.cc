@@ -125,8 +125,6 @@ Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
 Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("xuv_naive");
   const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
-  // Every block of ranks computes its part of the strip and adds its part of Y, so no strip
-  // outlives its block of columns.
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
   const Context c(b, options);
   const LowRankTiles tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree);
@@ -135,6 +133,8 @@ Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOp
     b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
       const OutputBlock block{m, n, false};
       const BlockSum sums = output_sums(c, block, "", BlockSum::dtype_for(c, blocks), blocks);
+      // Every block of ranks computes its part of the strip and adds its part of Y, so no strip
+      // outlives its block of columns.
       const auto r_block = [&](const Tile& q) {
         const LeftBlock x = load_left_blocks(c, "x_block", in.x, m, tiles.copies);
         const BufferId strip = project(c, shape.K, tiles, m, q, x, {in.factors}).front();

@@ -1,8 +1,9 @@
 #pragma once
 // This file declares the fused kernels Y = X·U·V of NeuronMM (arXiv 2510.25977), and the kernels
 // that the paper compares them with. Callers reach them by name through registry.h. The
-// intermediate X·U of a row block never leaves SBUF in a fused kernel. The HBM traffic of a fused
-// kernel is s·(M·K + ⌈M/BM⌉·r·(K + N) + M·N) bytes.
+// intermediate X·U of a row block never leaves SBUF in a fused kernel. With s bytes per element,
+// the HBM traffic of a fused kernel is s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N) bytes. P is the number of
+// passes over X (low_rank.h), normally 1.
 
 #include "trainium/kernels/kernel.h"
 #include "trainium/tile/program.h"

@@ -11,7 +11,6 @@
 #include "trainium/nki/peel.h"
 #include "trainium/nki/python_text.h"
 #include "trainium/nki/statements.h"
-#include "trainium/tile/accesses.h"
 #include "trainium/tile/checker.h"
 #include "trainium/tile/counts.h"
 #include "trainium/tile/walk.h"
@@ -258,8 +257,8 @@ class Emitter {
                  rotates ? fmt::format("rotates: {}", buffer.copies) : "");
   }
 
-  // A blank line separates the stages of a kernel. It stands before every loop of the outermost
-  // level, and before the node that follows a loop.
+  // A blank line separates the stages of a kernel. It stands before the first node of the outermost
+  // level, and before every node that follows a loop.
   void body(const std::vector<tile::Node>& nodes) {
     const auto done = last_uses(program_, nodes);
     for (size_t i = 0; i < nodes.size(); ++i) {

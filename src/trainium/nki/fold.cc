@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "trainium/tile/accesses.h"
+
 namespace neuronmm::nki {
 
 using tile::Affine;
@@ -24,7 +26,12 @@ class SingleTripFolder {
     std::vector<Node> folded;
     for (Node& node : nodes) {
       if (auto* instruction = std::get_if<tile::Instruction>(&node)) {
-        std::visit([this](auto& op) { operands(op); }, instruction->operation);
+        tile::rewrite_accesses(instruction->operation,
+                               [this](tile::Access& access) { drop(access); });
+        // A sum over a loop that runs once begins anew at every matmul, with or without the loop.
+        if (auto* matmul = std::get_if<tile::NcMatmul>(&instruction->operation)) {
+          std::erase_if(matmul->sum_loops, [this](LoopId id) { return is_removed(id); });
+        }
       } else if (auto* loop = std::get_if<Loop>(&node)) {
         drop(loop->origin);
         if (loop->limit && loop->origin.terms.empty()) {
@@ -54,27 +61,12 @@ class SingleTripFolder {
 
   // A size whose limit depends on no loop is a constant.
   void drop(tile::Access& access) const {
-    for (tile::Access& index : access.index) drop(index);
     for (tile::Slice& slice : access.slices) {
       drop(slice.start);
       drop(slice.size.origin);
       if (slice.size.limit && slice.size.origin.terms.empty()) {
         slice.size = {.max = slice.size.eval({})};
       }
-    }
-  }
-
-  template <typename Op>
-  void operands(Op& op) const {
-    drop(op.dst);
-    if constexpr (requires { op.src; }) drop(op.src);
-    if constexpr (requires { op.a; }) drop(op.a), drop(op.b);
-    if constexpr (requires { op.scale; }) drop(op.scale), drop(op.addend);
-    // A sum over a loop that runs once begins anew at every matmul, with or without the loop.
-    if constexpr (requires { op.stationary; }) {
-      drop(op.stationary);
-      drop(op.moving);
-      std::erase_if(op.sum_loops, [this](LoopId id) { return is_removed(id); });
     }
   }
 

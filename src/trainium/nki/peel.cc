@@ -17,22 +17,6 @@ using tile::Size;
 
 namespace {
 
-template <typename Visit>
-void for_each_access(tile::Operation& operation, const Visit& visit) {
-  std::visit(
-      [&visit](auto& op) {
-        visit(op.dst);
-        if constexpr (requires { op.src; }) visit(op.src);
-        if constexpr (requires { op.a; }) visit(op.a), visit(op.b);
-        if constexpr (requires { op.scale; }) visit(op.scale), visit(op.addend);
-        if constexpr (requires { op.src; }) {
-          for (tile::Access& index : op.src.index) visit(index);
-        }
-        if constexpr (requires { op.stationary; }) visit(op.stationary), visit(op.moving);
-      },
-      operation);
-}
-
 // Calls visit(size) for each size at which the slices and the loops under `body` are cut off.
 template <typename Visit>
 void for_each_size(const std::vector<Node>& body, const Visit& visit) {
@@ -181,7 +165,7 @@ class LoopPeeler {
     tile::Instruction instruction = given;
     Status status;
     bool empty = false;
-    for_each_access(instruction.operation, [&](tile::Access& access) {
+    tile::rewrite_accesses(instruction.operation, [&](tile::Access& access) {
       for (tile::Slice& slice : access.slices) {
         const auto size = constant(slice.size, 1);
         if (!size.ok()) {

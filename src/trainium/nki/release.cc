@@ -52,7 +52,7 @@ std::string why_unsuited(const Release& release, std::string_view device) {
                        newest.sdk, release.nki, release.sdk);
   }
   return fmt::format(
-      "the Neuron SDK {} and later ones refuse the dialect neuronxcc of {}; {} has {}", "2.30",
+      "the Neuron SDK 2.30 and later ones refuse the dialect neuronxcc of {}; {} has {}",
       release.sdk, device, newest.sdk);
 }
 

@@ -16,9 +16,14 @@ using Operation = Formula::Operation;
 
 namespace {
 
+// The unit roundoffs of formats with 24 and 8 bits of significand.
 constexpr double kUnitFp32 = 0x1p-24, kUnitBf16 = 0x1p-8;
-constexpr double kSecondOrder = 1.02;  // A factor that covers the products of two errors.
-constexpr double kSiluUnits = 16;      // The error of the activation itself, in units of fp32.
+// A factor that covers the products of two errors. It suffices for errors x up to 0.019, because
+// then x / (1 - x) is below 1.02 x.
+constexpr double kSecondOrder = 1.02;
+// The error of the activation itself, in units of fp32. Assumed: the interpreter's exp, sum and
+// quotient stay well below it.
+constexpr double kSiluUnits = 16;
 
 double unit(DType dtype) { return dtype == DType::kBF16 ? kUnitBf16 : kUnitFp32; }
 

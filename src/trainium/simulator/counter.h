@@ -46,8 +46,9 @@ class Counter {
   std::string name_, unit_;
   double capacity_;
   size_t intervals_ = 0;
-  std::vector<Step> changes_;  // What each begin and each end adds. Empty if there are too many.
-  Utilization means_;          // Has one track.
+  // The change at each begin and each end. Empty if there are too many.
+  std::vector<Step> changes_;
+  Utilization means_;  // Has one track.
   double end_ = 0;
 };
 

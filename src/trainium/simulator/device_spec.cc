@@ -149,10 +149,15 @@ DeviceSpec trn2() {
   return d;
 }
 
-// No measurement of trn3 is public. Values that are not documented are copied from trn2 and graded
-// as assumed.
+// No measurement of trn3's parameters is public. Figures that are documented for trn2 keep their
+// grade unless trn3 has its own. All others are copied from trn2 and graded as assumed.
 DeviceSpec trn3() {
   DeviceSpec d = trn2();
+  for (const ParameterRow& row : parameter_rows()) {
+    Parameter& parameter = d.*row.member;
+    if (parameter.grade == Grade::kDocumented) continue;
+    parameter = {parameter.value, kA, "as trn2"};
+  }
   d.name = "trn3";
   d.core = "NeuronCore-v4";
   d.sbuf_bytes = {256 * 1024, kD, kArch4};
@@ -162,21 +167,10 @@ DeviceSpec trn3() {
   d.cores_per_stack = {2, kD, "Trainium3 architecture: eight cores, four stacks"};
   d.cores_per_chip = {8, kD, kArch4};
   d.link_bandwidth = {1280, kA, "as trn2"};
-  d.matmul_utilization_limit = {1, kA, "as trn2"};
-  d.matmul_overhead = {10, kA, "as trn2"};
-  d.matmul_latency = {400, kA, "as trn2"};
+  d.tensor_ghz.source = d.scalar_ghz.source = d.gpsimd_ghz.source = kArch4;
   d.vector_ghz = {1.2, kD, kArch4};
-  d.vector_fast_32bit = {2, kA, "as trn2"};
   d.dma_bandwidth = {33, kD, "NKI: DMA bandwidth guide"};
-  d.dma_start_ns = {740, kA, "as trn2"};
-  d.dma_completion_ns = {300, kA, "as trn2"};
-  d.dma_descriptor_ns = {1.5, kA, "as trn2"};
-  d.dma_software_ns = {1200, kA, "as trn2"};
-  d.dma_instruction_ns = {645, kA, "as trn2"};
-  d.dma_trigger_ns = {169, kA, "as trn2"};
-  d.dma_transfer_ns = {20, kA, "as trn2"};
   d.dma_transpose_rate = {0.9, kA, "as trn2"};
-  d.kernel_fixed_ns = {8500, kA, "as trn2"};
   return d;
 }
 

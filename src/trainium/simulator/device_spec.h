@@ -14,8 +14,8 @@
 namespace neuronmm::simulator {
 
 // Grades how a parameter is known. Documented: by AWS. Measured: read off a published profile or
-// benchmark. Fitted: to the rows of validation/published.h that the source names. Assumed: no
-// figure is public.
+// benchmark, of this device or of the one that the source names. Fitted: to the published times
+// that the source names. Assumed: no figure is public.
 enum class Grade { kDocumented, kMeasured, kFitted, kAssumed };
 std::string_view grade_name(Grade grade);
 

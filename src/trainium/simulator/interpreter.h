@@ -5,7 +5,6 @@
 // instance of a buffer is empty, whatever its memory held before, and reading an element that was
 // not written is a fault. Tests and `neuronmm` check kernels with it.
 
-#include <cstdint>
 #include <map>
 #include <string>
 

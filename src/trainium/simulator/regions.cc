@@ -8,7 +8,7 @@ namespace neuronmm::simulator {
 namespace {
 
 // A buffer with more cells is tracked more coarsely: the dimensions with most cells become one
-// cell.
+// cell. Assumed: it bounds the work per instruction.
 constexpr int64_t kMaxCells = 1 << 16;
 
 // Makes cells so small that the slice begins on their boundaries at all loop values. The size of a

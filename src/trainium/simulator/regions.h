@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -42,7 +41,7 @@ std::vector<BufferGrid> make_grids(const tile::Program& program);
 
 // A block of cells that starts at `first`, with `count` cells along each of up to kDimensions axes.
 struct CellBlock {
-  static constexpr size_t kDimensions = 5;
+  static constexpr size_t kDimensions = tile::kMaxDimensions;
   int64_t first = 0;
   size_t dimensions = 0;  // The number of axes with more than one cell.
   std::array<int64_t, kDimensions> count{}, stride{};

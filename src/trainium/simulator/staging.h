@@ -3,6 +3,7 @@
 // outside the resident part that are in SBUF at a time. A visit to another cell evicts the oldest,
 // which is saved to HBM if it changed. The visited cell is loaded if its content is needed.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 // A strided view of the elements of an access, through which the interpreter moves values. A view
-// is a box of runs that are contiguous in the buffer's values. Indexed dimensions are dropped.
+// is a box of runs, whose elements are step() values apart. Indexed dimensions are dropped.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace neuronmm::simulator {
 
 struct Strided {
   float* data = nullptr;
-  size_t dimensions = 0;  // At least 1. The last one is contiguous if step() is 1.
+  size_t dimensions = 0;  // At least 1. The last one is that of the runs.
   std::array<int64_t, tile::kMaxDimensions> size{}, stride{};
 
   int64_t rows() const { return size[0]; }  // The size of the first dimension.

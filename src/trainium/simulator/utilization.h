@@ -11,7 +11,7 @@ namespace neuronmm::simulator {
 
 class Utilization {
  public:
-  static constexpr size_t kMostBins = 1024;
+  static constexpr size_t kMostBins = 1024;  // Assumed: a chart shows no more.
 
   // Adds work of a track from `begin` to `end`, in ns. Work of weight 2 counts twice.
   void add(int track, double begin, double end, double weight = 1) {

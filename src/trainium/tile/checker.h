@@ -16,7 +16,6 @@
 // instance; the interpreter checks it per element.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "trainium/tile/checker.h"
 #include "trainium/tile/program.h"

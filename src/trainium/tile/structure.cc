@@ -10,7 +10,6 @@
 
 #include "trainium/tile/accesses.h"
 #include "trainium/tile/checker.h"
-#include "trainium/tile/walk.h"
 
 namespace neuronmm::tile {
 namespace {
@@ -32,6 +31,9 @@ Status check_buffer(const Buffer& buffer) {
   if (buffer.dtype != DType::kBF16 && buffer.dtype != DType::kF32 && buffer.dtype != DType::kI32) {
     return fail("buffer {}: expected BF16, F32 or I32, found {}", buffer.name,
                 dtype_name(buffer.dtype));
+  }
+  if (buffer.row_tiles && !buffer.is_view()) {
+    return fail("buffer {}: expected a view, because it has row tiles", buffer.name);
   }
   if (on_chip && buffer.copies < 1) {
     return fail("buffer {}: expected at least one copy, found {}", buffer.name, buffer.copies);

@@ -8,7 +8,8 @@ namespace {
 
 // Limits of the numbers of cells and accesses. Beyond them, cuts are dropped, and accesses count as
 // accesses to the whole tensor. Larger cells have all real hazards and some more. They can only
-// lengthen the simulated time, while work and memory stay bounded.
+// lengthen the simulated time, while work and memory stay bounded. Assumed: real kernels stay below
+// the limits.
 constexpr int64_t kMostCellsOnChip = 1 << 12, kMostCellsInHbm = 1 << 16;
 constexpr int64_t kMostAccesses = 1 << 16;  // To tensors of one kind.
 // The most cells listed for all accesses to tensors of one kind, and for all accesses to all
@@ -161,6 +162,14 @@ void AccessTable::finish() {
 
 // Cuts the grid where the accesses begin and end.
 void AccessTable::cut(TensorGrid& grid, const std::vector<uint32_t>& accesses) const {
+  // Many accesses share their cuts, so removing duplicates keeps the lists short. A list is sorted
+  // again only after it has doubled, because all of its cuts may be distinct.
+  size_t most_rows = 4096, most_columns = 65536;
+  const auto shorten = [](std::vector<int64_t>& cuts, size_t& most) {
+    if (cuts.size() <= most) return;
+    sort_unique(cuts);
+    most = std::max(most, 2 * cuts.size());
+  };
   for (const uint32_t id : accesses) {
     if (accesses_[id].offset == Access::kRunTimeOffset) continue;
     const Footprint touched = footprint_of(accesses_[id]);
@@ -168,9 +177,8 @@ void AccessTable::cut(TensorGrid& grid, const std::vector<uint32_t>& accesses) c
     for (const Interval& run : touched.columns) {
       grid.columns.insert(grid.columns.end(), {run.begin, run.end});
     }
-    // Many accesses share their cuts, so removing duplicates keeps the lists short.
-    if (grid.rows.size() > 4096) sort_unique(grid.rows);
-    if (grid.columns.size() > 65536) sort_unique(grid.columns);
+    shorten(grid.rows, most_rows);
+    shorten(grid.columns, most_columns);
   }
   sort_unique(grid.rows);
   sort_unique(grid.columns);

@@ -85,7 +85,8 @@ class Checker {
     if (address < 0 || address > kMostAddress) {
       return wrong(fmt::format("{}: expected an address, found {}", kind.name, address));
     }
-    if (kind.on_chip() && cursor_.extra() + static_cast<uint64_t>(kind.shape[0]) > 128) {
+    const auto end = static_cast<int64_t>(cursor_.extra()) + kind.shape[0];
+    if (kind.on_chip() && end > kPartitions) {
       return wrong(fmt::format("{}: {} partitions do not fit behind partition {}", kind.name,
                                kind.shape[0], cursor_.extra()));
     }
@@ -190,6 +191,11 @@ class Checker {
           fmt::format("{}: expected the first axis of pattern {} to go along the "
                       "partitions, by multiples of {} elements",
                       kind.name, operand.pattern, row));
+    }
+    // An axis of stride 0 could repeat a partition more often than the hardware has partitions.
+    if (axes[0].count > kPartitions) {
+      return wrong(fmt::format("{}: expected at most {} partitions in pattern {}, found {}",
+                               kind.name, kPartitions, operand.pattern, axes[0].count));
     }
     int64_t column = (operand.offset + pattern.lowest) % row;
     for (size_t i = 1; i < axes.size(); ++i)

@@ -1,6 +1,5 @@
 #include "trainium/trace/dead_fills.h"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <unordered_map>
@@ -72,7 +71,9 @@ class FillDropper {
         mark_cells(fills_[fill_of_[root]], contents_.accesses.cells(access), covers);
       }
     }
-    if (operation.name == "memset") begin_fill(at, operands[0]);
+    // shrink() writes fills that have a destination and no other operand.
+    const bool fills = operation.name == "memset" && operands.size() == 1 && operation.writes[0];
+    if (fills) begin_fill(at, operands[0]);
   }
 
   static void mark_cells(Fill& fill, std::span<const uint32_t> cells, bool covers) {

@@ -3,7 +3,6 @@
 // (list_schedule.h) may use any order that keeps these dependences.
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "trainium/trace/contents.h"

@@ -15,10 +15,10 @@ namespace {
 // open rows of docs/measurements/predictions_chipboost.csv. No row has an unmeasured instruction,
 // so that width is assumed: random numbers were once off by a factor of seven.
 constexpr std::array<double, kEvidences> kWidths = {18, 20, 25, 35, 25, 18, 85};
-constexpr double kFixedWidth = 80;  // The width of the fixed cost of a launch.
+constexpr double kFixedWidth = 80;  // The width of the fixed cost of a launch, in percent.
 constexpr int kFittedRows = 261;
 
-// The factors for devices and dialects whose kernels are less well covered.
+// The factors for devices and dialects whose kernels are less well covered. Assumed.
 struct Wider {
   std::string_view dialect, device;
   double factor = 1;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "trainium/trace/header.h"
 #include "trainium/trace/pricing.h"

@@ -1,6 +1,5 @@
 #include "trainium/trace/file.h"
 
-#include <bit>
 #include <cstring>
 
 #include "trainium/trace/records.h"

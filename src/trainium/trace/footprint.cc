@@ -6,6 +6,7 @@ namespace neuronmm::trace {
 
 namespace {
 
+// The most separate runs of a row. Assumed; it bounds the cuts that one access adds to a grid.
 constexpr size_t kMostRuns = 64;
 
 // Joins adjacent and overlapping intervals.

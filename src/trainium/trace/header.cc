@@ -24,7 +24,6 @@ using tile::Memory;
 // Limit of elements and strides. It is far above any memory, and products of two sizes do not
 // overflow.
 constexpr int64_t kMostElements = int64_t{1} << 46;
-constexpr int64_t kPartitions = 128;
 
 constexpr std::array<Dtype, 20> kDtypes = {
     {{"bf16", 2},  {"fp16", 2},  {"fp32", 4},      {"tf32", 4},      {"fp8e4", 1},
@@ -267,7 +266,7 @@ Status read_counts(const JsonFields& fields, Header& header) {
   return {};
 }
 
-// Reads the number of cores, at most 1024 as in the tracer.
+// Reads the copies of the buffers. Assumed: no kernel has a million.
 Status read_rotates(const JsonFields& fields, Header& header) {
   constexpr int64_t kMostCopies = 1 << 20;
   const json* rotates = fields.find("rotates");
@@ -281,6 +280,7 @@ Status read_rotates(const JsonFields& fields, Header& header) {
   return {};
 }
 
+// Reads the number of cores, at most 1024 as in the tracer.
 Status read_grid(const JsonFields& fields, Header& header) {
   const json* grid = fields.find("grid");
   if (!grid || header.legacy()) return {};

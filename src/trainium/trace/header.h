@@ -16,6 +16,9 @@
 
 namespace neuronmm::trace {
 
+// The partitions of SBUF and PSUM. Documented: the architecture guides of all devices.
+inline constexpr int64_t kPartitions = 128;
+
 // An element's type. A time depends on its size and on whether the Tensor engine needs four passes
 // over it (fp32).
 struct Dtype {

@@ -1,6 +1,5 @@
 #include "trainium/trace/instruction_list.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace neuronmm::trace {

@@ -1,15 +1,10 @@
 #include "trainium/trace/launch.h"
 
-#include <algorithm>
-
 namespace neuronmm::trace {
 
 namespace {
 
 using simulator::Grade;
-
-// Documented (Trainium2 and Trainium3 architecture): eight cores have four stacks.
-constexpr double kCoresOnStack = 2;
 
 // Fitted: the cost of a launch on two cores of trn2 in addition to that of one core, in ns. The
 // rows of half 0 of docs/measurements/predictions.md want 19,000, and the 14 instructions of
@@ -21,13 +16,10 @@ constexpr double kSeveralCoresNs = 15000;
 }  // namespace
 
 simulator::DeviceSpec device_of_launch(const simulator::DeviceSpec& device, const Header& header) {
-  simulator::DeviceSpec one = device;
-  if (header.cores < 2 || device.name == "trn1") return one;
+  if (header.cores < 2 || device.name == "trn1") return device;
+  simulator::DeviceSpec one = simulator::with_shared_stack(device, header.cores);
   one.kernel_fixed_ns = {device.kernel_fixed_ns + kSeveralCoresNs, Grade::kFitted,
                          "docs/measurements/predictions.md, half 0: launches on two cores"};
-  one.hbm_bandwidth = {
-      std::min(device.hbm_bandwidth.value, device.hbm_stack_bandwidth / kCoresOnStack),
-      Grade::kDocumented, "two cores share a stack"};
   return one;
 }
 

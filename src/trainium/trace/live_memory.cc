@@ -8,7 +8,7 @@ namespace neuronmm::trace {
 
 namespace {
 
-constexpr size_t kMostNamed = 12;
+constexpr size_t kMostNamed = 12;  // The groups of tensors that a message names.
 
 std::string kibibytes(int64_t bytes) {
   return fmt::format("{:.4g} KiB", static_cast<double>(bytes) / 1024);

@@ -10,8 +10,8 @@ MemoryBudget::MemoryBudget(const InstructionList& list, const Contents& contents
                            const simulator::DeviceSpec& device)
     : list_(list), contents_(contents), tensors_(contents.instances.size()) {
   const auto bank = static_cast<int64_t>(device.psum_bank_bytes);
-  capacity_ = {static_cast<int32_t>(device.sbuf_capacity()),
-               static_cast<int32_t>(device.psum_banks)};
+  capacity_ = {static_cast<int64_t>(device.sbuf_capacity()),
+               static_cast<int64_t>(device.psum_banks)};
   for (size_t root = 0; root < tensors_.size(); ++root) {
     const Instance& instance = contents.instances[root];
     const TensorKind& kind = list.header.tensors[instance.kind];
@@ -20,10 +20,10 @@ MemoryBudget::MemoryBudget(const InstructionList& list, const Contents& contents
     const int64_t bytes = memory_taken(kind, bank);
     tensors_[root] = {.first = instance.first,
                       .last = instance.last,
-                      .size = static_cast<int32_t>(psum ? bytes / bank : bytes),
+                      .size = psum ? bytes / bank : bytes,
                       .memory = psum ? kPsum : kSbuf};
   }
-  std::array<std::vector<int32_t>, 2> change;
+  std::array<std::vector<int64_t>, 2> change;
   for (auto& changes : change) changes.resize(list.instructions.size() + 1);
   for (const Tensor& tensor : tensors_) {
     if (tensor.size == 0) continue;
@@ -31,7 +31,7 @@ MemoryBudget::MemoryBudget(const InstructionList& list, const Contents& contents
     change[tensor.memory][tensor.last + 1] -= tensor.size;
   }
   for (size_t m = 0; m < 2; ++m) {
-    int32_t now = 0;
+    int64_t now = 0;
     needed_[m].reserve(list.instructions.size());
     for (size_t i = 0; i < list.instructions.size(); ++i) {
       needed_[m].push_back(now += change[m][i]);
@@ -52,28 +52,28 @@ const std::vector<uint32_t>& MemoryBudget::roots(uint32_t instruction) {
   return roots_;
 }
 
-int32_t MemoryBudget::most_needed(Memory memory, uint32_t oldest, uint32_t end) {
+int64_t MemoryBudget::most_needed(Memory memory, uint32_t oldest, uint32_t end) {
   Most& most = most_[memory];
   if (most.oldest != oldest) {
     most.oldest = oldest;
     most.until.clear();
   }
-  const std::vector<int32_t>& needed = needed_[memory];
+  const std::vector<int64_t>& needed = needed_[memory];
   while (oldest + most.until.size() < end) {
-    const int32_t next = needed[oldest + most.until.size()];
+    const int64_t next = needed[oldest + most.until.size()];
     most.until.push_back(most.until.empty() ? next : std::max(most.until.back(), next));
   }
   return most.until[end - oldest - 1];
 }
 
 bool MemoryBudget::fits(uint32_t instruction, bool transfer, uint32_t oldest, Memory& full) {
-  std::array<int32_t, 2> more{};
+  std::array<int64_t, 2> more{};
   for (const uint32_t root : roots(instruction)) {
     const Tensor& tensor = tensors_[root];
     if (tensor.allocated || tensor.first <= oldest) continue;
     more[tensor.memory] += tensor.size;
-    const int32_t most = most_needed(tensor.memory, oldest, tensor.first);
-    const int32_t capacity = capacity_[tensor.memory] / (transfer ? 2 : 1);
+    const int64_t most = most_needed(tensor.memory, oldest, tensor.first);
+    const int64_t capacity = capacity_[tensor.memory] / (transfer ? 2 : 1);
     if (most + more[tensor.memory] > capacity) {
       full = tensor.memory;
       return false;
@@ -86,7 +86,7 @@ std::array<bool, 2> MemoryBudget::run(uint32_t instruction, uint32_t oldest) {
   std::array<bool, 2> freed{};
   for (const uint32_t root : roots(instruction)) {
     Tensor& tensor = tensors_[root];
-    std::vector<int32_t>& needed = needed_[tensor.memory];
+    std::vector<int64_t>& needed = needed_[tensor.memory];
     if (!tensor.allocated || tensor.accesses == 1) most_[tensor.memory].oldest = kNone;
     if (!tensor.allocated) {
       tensor.allocated = true;

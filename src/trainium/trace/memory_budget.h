@@ -34,26 +34,27 @@ class MemoryBudget {
   struct Tensor {
     uint32_t first = 0, last = 0;  // In the program's order.
     uint32_t accesses = 0;         // Accesses to come.
-    int32_t size = 0;              // Bytes or banks.
+    int64_t size = 0;              // Bytes per partition, or banks.
     Memory memory = kSbuf;
     bool allocated = false;
   };
   // Returns the most memory that is needed anywhere in [oldest, end). The maxima are cached,
   // because many calls come between two instructions.
-  int32_t most_needed(Memory memory, uint32_t oldest, uint32_t end);
+  int64_t most_needed(Memory memory, uint32_t oldest, uint32_t end);
   struct Most {
     uint32_t oldest = kNone;     // kNone: unknown.
-    std::vector<int32_t> until;  // The maximum from `oldest` up to each later instruction.
+    std::vector<int64_t> until;  // The maximum from `oldest` up to each later instruction.
   };
   // Returns the tensors on chip that an instruction accesses, each once.
   const std::vector<uint32_t>& roots(uint32_t instruction);
 
   const InstructionList& list_;
   const Contents& contents_;
-  std::vector<Tensor> tensors_;                 // By root; size 0 if the tensor does not count.
-  std::array<std::vector<int32_t>, 2> needed_;  // By memory and instruction.
+  std::vector<Tensor> tensors_;  // By root; size 0 if the tensor does not count.
+  std::array<std::vector<int64_t>, 2>
+      needed_;  // By memory and instruction: bytes per partition, or banks.
   std::array<Most, 2> most_;
-  std::array<int32_t, 2> capacity_{};
+  std::array<int64_t, 2> capacity_{};  // By memory.
   std::vector<uint32_t> roots_;
 };
 

@@ -458,13 +458,13 @@ class Pricer {
     const int64_t bytes = (job.loads ? src : dst).dtype.bytes;
     // A copy inside HBM is spread over all partitions, which keeps every DMA engine busy.
     const bool inside = chip.memory == Memory::kHbm;
-    const int64_t row = inside ? (chip.elements + 127) / 128 : chip.elements;
+    const int64_t row = inside ? (chip.elements + kPartitions - 1) / kPartitions : chip.elements;
     const bool transposes = op_.transpose || op_.name == "dma_transpose";
     const int64_t run = transposes ? row : std::min({row, src.contiguous, dst.contiguous});
     // Every further source, and a destination that is added to, is read as well.
     const auto streams = static_cast<int64_t>(sources.size()) + (op_.accumulate ? 1 : 0);
     out_.transfer = {
-        .partitions = inside ? 128 : chip.partitions,
+        .partitions = inside ? kPartitions : chip.partitions,
         .bytes_per_partition = row * bytes * streams,
         .chunk_bytes = run * bytes,
         .transposes = transposes,

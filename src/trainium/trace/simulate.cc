@@ -72,9 +72,9 @@ Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
 
 // Returns the device with small parts of PSUM in place of banks. Results normally have a bank each,
 // so that no two wait for one another. If there are more results than banks, small results share a
-// bank.
+// bank. Assumed: a result begins at any multiple of 16 elements of fp32.
 DeviceSpec with_shared_banks(DeviceSpec device) {
-  constexpr double kPart = 64;
+  constexpr double kPart = 64;  // Bytes per partition.
   device.psum_banks.value = device.psum_banks * device.psum_bank_bytes / kPart;
   device.psum_bank_bytes.value = kPart;
   return device;

@@ -20,8 +20,8 @@
 namespace neuronmm::trace {
 
 struct TraceOptions {
-  simulator::TimingOptions
-      timing;  // The timeline, the throttle, and model_flops (by default the file's).
+  // The timeline, the throttle, and the FLOPs of the problem, which are the file's by default.
+  simulator::TimingOptions timing;
   BufferLimits buffer_limits;            // By default what the kernel states (Header::rotates).
   LeftOut left_out = LeftOut::kNothing;  // Transfers that take no time.
   // Simulates a kernel of the legacy dialect in the program's order, instead of as its compiler

@@ -172,7 +172,10 @@ Status TraceSource::make_operands_resident() {
 simulator::Transfer TraceSource::transfer() {
   simulator::Transfer transfer = priced_->transfer;
   if (priced_->on_chip >= 0) {
-    transfer.first_partition = operands_[static_cast<size_t>(priced_->on_chip)].first_partition;
+    // A source that repeats a partition has more partitions than follow its first one. They are
+    // spread over the engines like those of any other transfer.
+    const int64_t first = operands_[static_cast<size_t>(priced_->on_chip)].first_partition;
+    transfer.first_partition = std::min(first, kPartitions - transfer.partitions);
   }
   transfer.content = content_;
   stalls_.transfer(cursor_.source(), transfer.bytes(),

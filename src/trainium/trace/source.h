@@ -3,7 +3,6 @@
 // (simulate.h) makes one per run.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -111,7 +110,7 @@ class TraceSource {
   double registers_ready_ = 0;            // When all registers so far hold their numbers.
   std::optional<MemoryCounters> counters_;
   double begin_ = 0;      // When the instruction begins.
-  uint64_t content_ = 0;  // What the instruction loads if it fills a tile (dma.h).
+  uint64_t content_ = 0;  // Identifies the bytes that fill a tile (Transfer::content).
   Status status_;
 };
 

@@ -135,6 +135,7 @@ class Predecessors {
   std::array<uint32_t, simulator::kNumEngines> engines_;
   uint32_t port_ = StallLog::kNoInstruction;
   std::vector<Ring> queues_;
+  // Assumed: a transfer waits for none that was issued more than 64 transfers before it.
   static constexpr size_t kRemembered = 64;
   std::array<Issued, kRemembered> recent_;  // The last transfers, whose `end` is their issue.
   size_t next_recent_ = 0;

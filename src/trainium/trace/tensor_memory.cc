@@ -11,8 +11,9 @@ namespace {
 using tile::Memory;
 
 constexpr int32_t kNoState = MemoryMap::kNoOccupant;
-constexpr size_t kMostOverlaps = 5;
-constexpr size_t kMostCells = 1 << 24;  // Cells of all live tensors; takes 640 MiB.
+constexpr size_t kMostOverlaps = 5;     // The warnings that are kept.
+constexpr size_t kMostCells = 1 << 24;  // Cells of all live tensors, which take 512 MiB.
+static_assert(sizeof(CellTimes) == 32);
 
 // Returns the quarters of 32 partitions that [first, end) touches.
 uint8_t quarters_of(int64_t first, int64_t end) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -112,7 +111,8 @@ class Vectorizer {
     }
   }
 
-  // Returns whether all iterations run the same lines.
+  // Returns whether all iterations run the same calls of the same lines, with as many operands. A
+  // line may leave out an optional operand in some iterations.
   bool same_bodies() {
     const uint32_t n = loop_->begins[1] - loop_->begins[0];
     if (n == 0) return false;
@@ -120,7 +120,7 @@ class Vectorizer {
       const uint32_t end = i + 1 < iterations() ? loop_->begins[i + 1] : loop_->end;
       if (end - loop_->begins[i] != n) return false;
       for (uint32_t s = 0; s < n; ++s) {
-        if (at(i, s).source != at(0, s).source ||
+        if (at(i, s).source != at(0, s).source || at(i, s).num_operands != at(0, s).num_operands ||
             list_.operation(at(i, s)).name != list_.operation(at(0, s)).name) {
           return false;
         }

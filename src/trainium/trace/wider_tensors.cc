@@ -1,7 +1,5 @@
 #include "trainium/trace/wider_tensors.h"
 
-#include <algorithm>
-
 namespace neuronmm::trace {
 
 WiderTensors::WiderTensors(InstructionList& list, const Contents& contents)

@@ -21,10 +21,11 @@ using kernels::Tiling;
 using tile::Program;
 
 // The number of tilings that are simulated before the bounds are compared again. It does not depend
-// on the number of cores, so that every machine simulates the same tilings, and it keeps many cores
-// busy.
+// on the number of cores, so that every machine simulates the same tilings. Assumed: 16 keep the
+// cores of most machines busy.
 constexpr size_t kBatch = 16;
 // The number of best tilings of each sub-kernel that are combined: 8 x 8 with two sub-kernels.
+// Assumed: the search for neighbours finds what the combinations miss.
 constexpr int64_t kBestOfSubKernel = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -165,7 +166,8 @@ Result<Outcome> Search::tune_sub_kernel(const kernels::SubKernel& sub_kernel) co
   Problem problem{.kernel = kernel,
                   .shape = sub_kernel.shape(p_.shape),
                   .options = p_.options,
-                  .device = p_.device};
+                  .device = p_.device,
+                  .cores = p_.cores};
   for (const auto& [name, value] : p_.chosen) {
     if (!name.starts_with(sub_kernel.prefix)) continue;
     problem.chosen.emplace_back(name.substr(sub_kernel.prefix.size()), value);

@@ -28,7 +28,7 @@ namespace neuronmm::tuner {
 
 class Cache;  // Defined in trainium/tuner/cache.h.
 
-// The share by which a tiling may exceed the fastest time and still count as equally fast.
+// The share by which a tiling may exceed the fastest time and still count as equally fast. Assumed.
 inline constexpr double kSlack = 0.005;
 
 // A kernel, a shape and a device whose best tiling is searched for.

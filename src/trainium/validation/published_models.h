@@ -9,9 +9,10 @@
 namespace neuronmm::validation {
 
 // The speed-up of whole requests, dense over compressed: batch 1 on one core of trn1, bf16. The
-// source is the README of the paper's repository (Jerry2423/neuron-mm). The mean and range of these
-// values are those of the abstract of arXiv 2510.25977, version 1. The lengths are those of the
-// README's sample run: 32 input tokens and 64 tokens in all.
+// source is the README of the authors' repository of whole models (dinghongsong/NeuronMM, which was
+// called SVD-Flash). The mean and range of these values are those of the abstract of arXiv
+// 2510.25977, version 1. The lengths are those of the README's sample run: 32 input tokens and 64
+// tokens in all.
 struct PublishedRequest {
   std::string_view model;
   double ratio;  // The share of each MLP weight that is removed.
@@ -27,7 +28,8 @@ inline constexpr PublishedRequest kPublishedRequests[] = {
     {.model = "Qwen3-4B", .ratio = 0.1, .speedup = 1.28},
     {.model = "Qwen3-4B", .ratio = 0.2, .speedup = 1.67}};
 
-// The README's sample run: medians in milliseconds.
+// The README's sample run: medians in milliseconds. Its later versions print the same times beside
+// a command with --tp-degree 2, so that they may be those of two cores.
 inline constexpr const char* kSampleModel = "Llama-3.2-1B";
 inline constexpr double kSampleRatio = 0.2;
 struct PublishedSample {

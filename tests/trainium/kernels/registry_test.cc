@@ -176,7 +176,8 @@ TEST(Registry, BadShapesAndOptionsAreNamed) {
       {{0, 1, 1, 1}, "expected M"},
       {{1, -5, 1, 1}, "found -5"},
       {{1, 1, 0, 1}, "expected r"},
-      {{1, 1, 1, int64_t{1} << 40}, "expected N"}};
+      {{1, 1, 1, int64_t{1} << 40}, "expected N"},
+      {{1 << 20, 1 << 20, 1 << 20, 1 << 20}, "M, K, r and N to be at most 2^70, found 2^80.0"}};
   for (const auto& [shape, part] : shapes) {
     const auto program = make_program(k, shape, tiling, {});
     ASSERT_FALSE(program.ok());

@@ -26,6 +26,14 @@ TEST(DeviceSpec, TheTableListsEveryParameter) {
             2 * sizeof(std::string_view) + parameter_rows().size() * sizeof(Parameter));
 }
 
+TEST(DeviceSpec, NothingIsMeasuredOnTrn3) {
+  const DeviceSpec trn3 = *find_device("trn3");
+  for (const ParameterRow& row : parameter_rows()) {
+    const Grade grade = (trn3.*row.member).grade;
+    EXPECT_TRUE(grade == Grade::kDocumented || grade == Grade::kAssumed) << row.name;
+  }
+}
+
 // The peak is 2 · 128 · 128 · clock. The hardware pages print 92, 79 and 79 TFLOPS.
 TEST(DeviceSpec, PeaksAreThoseOfTheHardwarePages) {
   EXPECT_NEAR(find_device("trn1")->peak_flops_per_ns(), 91.75e3, 10);

@@ -316,6 +316,15 @@ TEST(Structure, RowTilesMustBeTheWholeTilesOfAMatrix) {
   }
 }
 
+TEST(Structure, OnlyAViewHasRowTiles) {
+  Builder b("tiled");
+  b.input("x", kBF16, {300, 8});
+  Program program = b.finish();
+  program.buffers[0].row_tiles = true;
+  EXPECT_EQ(check_structure(program).error().message,
+            "buffer x: expected a view, because it has row tiles");
+}
+
 // An input of three matrices of 300 rows: each has two whole tiles.
 TEST(Structure, RowTilesMustBeThoseOfEachMatrix) {
   const auto program = [] {

@@ -208,6 +208,10 @@ TEST(TraceFile, RecordsMustAgreeWithTheHeader) {
       << message_with([](Json& h) {
            h["patterns"][0] = {{1, 20000}};
          });
+  EXPECT_NE(message_with([](Json& h) {
+              h["patterns"][0] = {{0, 129}, {1, 128}};
+            }).find("tile: expected at most 128 partitions in pattern 0, found 129"),
+            std::string::npos);
 }
 
 TEST(TraceFile, ErrorsNameTheByte) {

@@ -242,6 +242,56 @@ TEST(LegacyCompiler, LoopsWhoseMergedTilesWouldBeTooLargeStay) {
   EXPECT_EQ(vectorize(list, *contents), 0);
 }
 
+// A line may have an optional operand in some iterations only.
+TEST(LegacyCompiler, LoopsWhoseCallsHaveOtherOperandsStay) {
+  TraceWriter w("neuronxcc", "trn1");
+  const uint32_t a = w.tensor("a", "sbuf", "fp32", {128, 64}, 1);
+  const uint32_t b = w.tensor("b", "sbuf", "fp32", {128, 64}, 2);
+  const uint32_t c = w.tensor("c", "sbuf", "fp32", {128, 1}, 3);
+  for (const uint32_t tile : {a, c}) w.run("memset", "any", {{"dst", w.all(tile)}}, 4);
+  w.header()["loops"].push_back({{"name", "i"}, {"kind", "affine"}, {"count", 4}, {"source", 0}});
+  w.loop(3, 0, 5);
+  for (int64_t i = 0; i < 4; ++i) {
+    w.loop(4, 0, 5);
+    std::vector<std::pair<std::string, TraceWriter::View>> operands = {
+        {"dst", w.columns(b, 16 * i, 16)}, {"src", w.columns(a, 16 * i, 16)}};
+    if (i == 0) operands.emplace_back("scalar0", w.all(c));
+    w.run("tensor_scalar", "vector", operands, 6, {{"op0", "add"}});
+  }
+  w.loop(5, 0, 5);
+  const std::vector<std::byte> bytes = w.finish();
+  const auto file = TraceFile::parse(bytes, "loop.trace");
+  const auto contents = check_contents(*file);
+  ASSERT_TRUE(contents.ok()) << contents.error().message;
+  InstructionList list = list_instructions(*file);
+  EXPECT_EQ(vectorize(list, *contents), 0);
+}
+
+TEST(LegacyCompiler, AFillWithoutADestinationIsAnError) {
+  TraceWriter w("neuronxcc", "trn1");
+  w.run("memset", "any", {}, 4);
+  const std::vector<std::byte> bytes = w.finish();
+  const auto timing = simulate(*TraceFile::parse(bytes, "fill.trace"), kTrn1);
+  ASSERT_FALSE(timing.ok());
+  EXPECT_EQ(timing.error().message, "fill.trace: kernel.py:4: memset: operand dst is missing");
+}
+
+// The fill is not made smaller, although a half of it is written over before it is read.
+TEST(LegacyCompiler, AFillWithAnotherOperandStays) {
+  TraceWriter w("neuronxcc", "trn1");
+  const uint32_t y = w.output("y", "fp32", {128, 512});
+  const uint32_t a = w.tensor("a", "sbuf", "fp32", {128, 512}, 1);
+  const uint32_t b = w.tensor("b", "sbuf", "fp32", {128, 1}, 2);
+  w.run("memset", "any", {{"dst", w.all(b)}}, 3);
+  w.run("memset", "any", {{"dst", w.all(a)}, {"scalar0", w.all(b)}}, 4);
+  w.run("memset", "any", {{"dst", w.columns(a, 0, 256)}}, 5);
+  w.run("dma_copy", "dma", {{"dst", w.all(y)}, {"src", w.all(a)}}, 6);
+  const std::vector<std::byte> bytes = w.finish();
+  const auto timing = simulate(*TraceFile::parse(bytes, "fill.trace"), kTrn1);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  EXPECT_EQ(timing->timing.instructions, 4);
+}
+
 // Runs all passes and checks that the output is computed from the same inputs in the same way.
 void expect_same_output(const TraceFile& file) {
   auto contents = check_contents(file);

@@ -481,6 +481,19 @@ TEST(Simulate, EvictionsOverlapOnTrn2ButNotOnTrn1) {
               1e-3);
 }
 
+// The source reads partition 64 for each of the 128 rows. The engines share the rows as they share
+// those of a whole tile.
+TEST(Simulate, AStoreMayRepeatAPartition) {
+  TileKernel whole, repeated;
+  for (TileKernel* k : {&whole, &repeated}) k->load(k->tile("a", 10), 0, 11);
+  const uint32_t a = 2;
+  whole.store(a, 0, 12);
+  repeated.w.run(
+      "dma_copy", "dma",
+      {{"dst", repeated.block(repeated.y, 0)}, {"src", {a, {{0, 128}, {1, 512}}, 64 * 512}}}, 12);
+  EXPECT_NEAR(nanoseconds(repeated.w), nanoseconds(whole.w), 1e-3);
+}
+
 TEST(Simulate, ErrorsOfAnInstructionNameItsLine) {
   TileKernel k;
   k.w.run("tensor_copy", "any", {{"dst", k.w.all(k.tile("a", 10))}, {"src", k.block(k.x, 0)}}, 42);

@@ -65,6 +65,21 @@ TEST(Cache, OtherProblemsAreNotFound) {
   EXPECT_EQ(cache->stale(), 0);
 }
 
+// A search on two cores must not replace the entries of its sub-kernels on one core.
+TEST(Cache, SubKernelsAreStoredForTheCoresOfTheWhole) {
+  Problem mlp = problem_of("mlp", {64, 256, 128, 256}, {}, "trn2");
+  mlp.cores = 2;
+  mlp.device = simulator::with_shared_stack(mlp.device, 2);
+  Cache cache;
+  ASSERT_TRUE(tune(mlp, {.top = 1, .cache = &cache}).ok());
+  Problem up = problem_of("mlp_up", mlp.shape, {}, "trn2");
+  EXPECT_FALSE(cache.find(up, 1).value().has_value());
+  up.cores = mlp.cores;
+  up.device = mlp.device;
+  EXPECT_TRUE(cache.find(up, 1).value().has_value());
+  EXPECT_EQ(cache.stale(), 0);
+}
+
 TEST(Cache, AnotherDeviceModelMakesAnEntryStale) {
   auto cache = Cache::parse(tuned_json(), "c.json");
   Problem faster = kProblem;
