@@ -12,6 +12,7 @@
 #include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
+#include "io/transformers_config.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -19,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// Returns whether other programs can load the result: all experts have as many neurons, in floats,
-// and share no bases.
+// Returns whether other programs can load the result: all experts have equally many neurons, in
+// floats, and share no bases.
 bool is_plain(const CompressedModel& model, const ExpertSizes& sizes) {
   return sizes.uniform && sizes.bases.empty() && !model.request.weights;
 }
@@ -53,11 +54,11 @@ void set_sizes(const io::ModelConfig& after, const ExpertSizes& sizes, ordered_j
     }
     if (!found) config["num_experts"] = after.experts->count;
   } else if (sizes.uniform) {
-    const bool own = after.architecture == io::Architecture::kQwen3Moe;
-    config[own ? "moe_intermediate_size" : "intermediate_size"] = after.experts->width;
+    config[io::expert_width_key(after.architecture)] = after.experts->width;
   }
 }
 
+// Returns the config.json of the compressed mixture, still without its quantization.
 Result<std::string> config_text(const CompressedModel& model, const ExpertSizes& sizes) {
   NMM_ASSIGN(const std::string original, io::config_text(model.checkpoint));
   auto config = ordered_json::parse(original);
@@ -207,7 +208,8 @@ Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes&
                        .config = model.config,
                        .matrices = model.plan.matrices,
                        .work = output.resume_folder(),
-                       .experts = &experts},
+                       .experts = &experts,
+                       .published = is_plain(model, sizes)},
                       quantization, output.staging(), progress));
   if (quantization) {
     NMM_ASSIGN(config, io::with_quantization(config, original, *quantization));
