@@ -1,7 +1,7 @@
 #include "compress/factors/down_fit.h"
 
-#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/task_labels.h"
 #include "compress/factors/narrow_weights.h"
@@ -14,27 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The name of the pass's state file.
 constexpr const char* kDownFit = "shapes";
 
-// λ of the fit of down, as a share of the median diagonal element of ĥ's Gram matrix. Assumed. The
-// median is used because one massive activation can make up 99 % of the trace.
+// λ of the fit of down (ridge_of_median() of ĥ's Gram matrix). Assumed.
 constexpr double kDownRidge = 1e-3;
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
 
 // Returns W₀ + (C - W₀·G)(G + λ I)⁻¹ for C = Σ t·ĥᵀ and G = Σ ĥ·ĥᵀ, where W₀ is `start`.
 Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gram,
                               const DoubleMatrix& cross) {
-  const double middle = median(diagonal(gram));
   DoubleMatrix ridged = gram;
-  for (int64_t j = 0; j < ridged.columns(); ++j) {
-    ridged(j, j) += middle > 0.0 ? kDownRidge * middle : 1.0;
-  }
-  const DoubleMatrix missing =
-      difference(cross, multiply(start, Transpose::kNo, gram, Transpose::kNo));
+  add_to_diagonal(ridge_of_median(gram, kDownRidge), ridged);
+  const DoubleMatrix missing = difference(cross, multiply(start, gram));
   NMM_ASSIGN(const DoubleMatrix change_t, solve_positive(std::move(ridged), transposed(missing)));
   DoubleMatrix down_t = transposed(change_t);
   add(start, down_t);
