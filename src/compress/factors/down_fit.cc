@@ -38,6 +38,7 @@ class DownFitRun {
       : inputs_(inputs), config_(inputs.config), settings_(settings), work_(work) {}
 
   Status run() {
+    if (is_finished()) return {};
     NMM_ASSIGN(LayerwisePass pass, open());
     while (!pass.done()) {
       const Status done = run_layer(pass);
@@ -48,6 +49,20 @@ class DownFitRun {
   }
 
  private:
+  bool are_saved(int64_t layers) const {
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (!settings_.is_saved(layer)) return false;
+    }
+    return true;
+  }
+
+  // Returns whether an earlier run has ended the pass, which leaves all layers and no state.
+  bool is_finished() const {
+    std::error_code ignored;
+    return !fs::exists(LayerwisePass::state_path(work_, kDownFit), ignored) &&
+           are_saved(config_.num_hidden_layers);
+  }
+
   // Opens the pass. A saved state is used only if the files of all layers before it are still
   // there; otherwise it is deleted and the pass begins again.
   Result<LayerwisePass> open() {
@@ -55,11 +70,7 @@ class DownFitRun {
     const LayerwisePass::Settings settings = {
         .name = kDownFit, .label = task::kFitting, .sums = {{inner, inner}, {hidden, inner}}};
     NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_, work_, settings));
-    bool stands = true;
-    for (int64_t layer = 0; layer < pass.layer(); ++layer) {
-      stands = stands && settings_.is_saved(layer);
-    }
-    if (stands) return pass;
+    if (are_saved(pass.layer())) return pass;
     std::error_code ignored;
     fs::remove(LayerwisePass::state_path(work_, kDownFit), ignored);
     return LayerwisePass::open(inputs_, work_, settings);
