@@ -18,16 +18,9 @@ namespace fs = std::filesystem;
 
 // Returns the record of the compression for config.json.
 io::CompressionRecord record_of(const CompressedModel& model) {
-  const CompressRequest& request = model.request;
-  io::CompressionRecord record = {.method = std::string(method_name(request.method)),
-                                  .ratio = request.rule.ratio,
-                                  .block = request.rule.block,
-                                  .ranks = model.plan.mlp_shapes(),
-                                  .allocate = std::string(allocate_name(request.allocate)),
-                                  .form = std::string(form_name(model.plan.form))};
-  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
+  io::CompressionRecord record = record_of_request(model);
+  record.ranks = model.plan.mlp_shapes();
+  record.form = form_name(model.plan.form);
   if (model.form) record.form_choice = form_choice_text(*model.form);
   if (model.sizes && !model.sizes->uses_measured()) {
     record.allocate = allocate_name(Allocate::kPredicted);
@@ -104,6 +97,19 @@ Status write_weights(const CompressedModel& model,
 }
 
 }  // namespace
+
+io::CompressionRecord record_of_request(const CompressedModel& model) {
+  const CompressRequest& request = model.request;
+  io::CompressionRecord record = {.method = std::string(method_name(request.method)),
+                                  .ratio = request.rule.ratio,
+                                  .block = request.rule.block,
+                                  .allocate = std::string(allocate_name(request.allocate))};
+  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
+  // The names of texts may hold bytes that are not UTF-8.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
+  return record;
+}
 
 fs::path unreconstructed_model(const fs::path& work) { return work / "unreconstructed"; }
 

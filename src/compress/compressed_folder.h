@@ -32,6 +32,10 @@ struct CompressedModel {
   const ReconstructionSummary* reconstruction = nullptr;  // null: no layer has learnt
 };
 
+// Returns the record of the compression for config.json as far as the request tells it. The form
+// and all sizes are missing.
+io::CompressionRecord record_of_request(const CompressedModel& model);
+
 // Returns the folder of the model before its layers learn.
 std::filesystem::path unreconstructed_model(const std::filesystem::path& work);
 // Writes this folder: all weights as floats, and config.json. The factors or MLPs come from `work`.

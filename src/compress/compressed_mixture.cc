@@ -6,7 +6,6 @@
 
 #include "compress/factors/narrow_experts.h"
 #include "compress/output/model_writer.h"
-#include "compress/settings.h"
 #include "compress/sizes/mixture_search.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
@@ -27,19 +26,11 @@ bool is_plain(const CompressedModel& model, const ExpertSizes& sizes) {
 }
 
 io::CompressionRecord record_of(const CompressedModel& model, const ExpertSizes& sizes) {
-  const CompressRequest& request = model.request;
-  io::CompressionRecord record = {
-      .method = std::string(method_name(request.method)),
-      .ratio = request.rule.ratio,
-      .block = request.rule.block,
-      .ranks = std::vector<io::MlpShape>(static_cast<size_t>(model.config.num_hidden_layers)),
-      .allocate = std::string(allocate_name(request.allocate)),
-      .form = std::string(form_name(request.form))};
+  io::CompressionRecord record = record_of_request(model);
+  record.ranks.resize(static_cast<size_t>(model.config.num_hidden_layers));
+  record.form = form_name(model.request.form);
   if (!sizes.uniform) record.experts = sizes.widths();
   record.bases = sizes.basis_ranks();
-  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
-  constexpr auto kReplace = ordered_json::error_handler_t::replace;
-  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
   return record;
 }
 
