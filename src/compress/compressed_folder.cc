@@ -19,16 +19,9 @@ namespace fs = std::filesystem;
 
 // Returns the record of the compression for config.json.
 io::CompressionRecord record_of(const CompressedModel& model) {
-  const CompressRequest& request = model.request;
-  io::CompressionRecord record = {.method = std::string(method_name(request.method)),
-                                  .ratio = request.rule.ratio,
-                                  .block = request.rule.block,
-                                  .ranks = model.plan.mlp_shapes(),
-                                  .allocate = std::string(allocate_name(request.allocate)),
-                                  .form = std::string(form_name(model.plan.form))};
-  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
+  io::CompressionRecord record = record_of_request(model);
+  record.ranks = model.plan.mlp_shapes();
+  record.form = form_name(model.plan.form);
   if (model.form) record.form_choice = form_choice_text(*model.form);
   if (model.sizes && !model.sizes->uses_measured()) {
     record.allocate = allocate_name(Allocate::kPredicted);
@@ -63,43 +56,61 @@ Result<std::string> config_text(const CompressedModel& model, const fs::path& or
   return io::with_compression_record(config, made, original.string());
 }
 
-// Writes the weights of `model` without rounding.
-Status write_floats(const CompressedModel& model, const fs::path& work, const fs::path& folder,
-                    Progress& progress) {
-  if (model.reconstruction != nullptr) {
-    return write_reconstructed_model(unreconstructed_model(work), work, folder, progress);
-  }
+// Writes the weights of `model` before its layers learn. If `published`, the folder has the
+// matrices of the published class.
+Status write_unlearned(const CompressedModel& model,
+                       const std::optional<io::Quantization>& quantization, bool published,
+                       const fs::path& work, const fs::path& folder, Progress& progress) {
   return write_model({.checkpoint = model.checkpoint,
                       .config = model.config,
                       .matrices = model.plan.matrices,
                       .work = work,
-                      .whole_mlps = narrows_mlps(model.request)},
-                     std::nullopt, folder, progress);
+                      .whole_mlps = narrows_mlps(model.request),
+                      .published = published},
+                     quantization, folder, progress);
 }
 
-// Rounds the weights of `model`, which have no reconstruction or were reconstructed as floats.
-Status write_rounded(const CompressedModel& model, const io::Quantization& quantization,
-                     const fs::path& work, const fs::path& folder, Progress& progress) {
+// Writes the weights of `model`. Weights that have learnt are rounded, or get the matrices of the
+// published class, in a second step from a folder of floats.
+Status write_weights(const CompressedModel& model,
+                     const std::optional<io::Quantization>& quantization, const fs::path& work,
+                     const fs::path& folder, Progress& progress) {
+  const bool published = is_plain_dense(model) && !quantization;
   if (model.reconstruction == nullptr) {
-    return write_model({.checkpoint = model.checkpoint,
-                        .config = model.config,
-                        .matrices = model.plan.matrices,
-                        .work = work,
-                        .whole_mlps = narrows_mlps(model.request)},
-                       quantization, folder, progress);
+    return write_unlearned(model, quantization, published, work, folder, progress);
+  }
+  const fs::path unlearned = unreconstructed_model(work);
+  if (!quantization && !published) {
+    return write_reconstructed_model(unlearned, work, folder, progress);
   }
   const fs::path floats = work / "reconstructed";
   NMM_TRY(io::make_folder(floats));
-  NMM_TRY(write_floats(model, work, floats, progress));
+  NMM_TRY(write_reconstructed_model(unlearned, work, floats, progress));
   NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
   NMM_TRY(io::write_text_file(floats / "config.json", config));
   NMM_ASSIGN(const auto opened, io::open_model(floats));
-  return write_model(
-      {.checkpoint = opened.checkpoint, .config = opened.config, .matrices = {}, .work = work},
-      quantization, folder, progress);
+  return write_model({.checkpoint = opened.checkpoint,
+                      .config = opened.config,
+                      .matrices = {},
+                      .work = work,
+                      .published = published},
+                     quantization, folder, progress);
 }
 
 }  // namespace
+
+io::CompressionRecord record_of_request(const CompressedModel& model) {
+  const CompressRequest& request = model.request;
+  io::CompressionRecord record = {.method = std::string(method_name(request.method)),
+                                  .ratio = request.rule.ratio,
+                                  .block = request.rule.block,
+                                  .allocate = std::string(allocate_name(request.allocate))};
+  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
+  // The names of texts may hold bytes that are not UTF-8.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
+  return record;
+}
 
 fs::path unreconstructed_model(const fs::path& work) { return work / "unreconstructed"; }
 
@@ -109,7 +120,7 @@ Status write_unreconstructed_model(const CompressedModel& model, const fs::path&
   const fs::path folder = unreconstructed_model(work);
   NMM_TRY(io::make_folder(folder));
   NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
-  NMM_TRY(write_floats(model, work, folder, progress));
+  NMM_TRY(write_unlearned(model, std::nullopt, /*published=*/false, work, folder, progress));
   return io::write_text_file(folder / "config.json", config);
 }
 
@@ -121,8 +132,7 @@ Status write_compressed_model(const CompressedModel& model, const io::FolderWrit
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original.string()));
   const auto quantization = quantization_of(request.weights, written);
   const fs::path work = output.resume_folder();
-  NMM_TRY(quantization ? write_rounded(model, *quantization, work, output.staging(), progress)
-                       : write_floats(model, work, output.staging(), progress));
+  NMM_TRY(write_weights(model, quantization, work, output.staging(), progress));
   if (quantization) {
     NMM_ASSIGN(config, io::with_quantization(config, original.string(), *quantization));
   }

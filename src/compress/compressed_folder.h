@@ -1,7 +1,8 @@
 #pragma once
 // Writes the files of a compressed model's folder: its weights, config.json with a record of the
 // compression, the files that transformers needs, and the model card. compress.cc calls it at the
-// end of a compression. The folder is incomplete until both functions have run.
+// end of a compression. The folder is incomplete until write_compressed_model() and
+// write_compressed_card() have run.
 
 #include <optional>
 
@@ -31,11 +32,15 @@ struct CompressedModel {
   const ReconstructionSummary* reconstruction = nullptr;  // null: no layer has learnt
 };
 
-// Writes the model before its layers learn to the folder unreconstructed_model(work): all weights
-// as floats, and config.json. The factors or MLPs come from `work`.
+// Returns the record of the compression for config.json as far as the request tells it. The form
+// and all sizes are missing.
+io::CompressionRecord record_of_request(const CompressedModel& model);
+
+// Returns the folder of the model before its layers learn.
+std::filesystem::path unreconstructed_model(const std::filesystem::path& work);
+// Writes this folder: all weights as floats, and config.json. The factors or MLPs come from `work`.
 Status write_unreconstructed_model(const CompressedModel& model, const std::filesystem::path& work,
                                    Progress& progress);
-std::filesystem::path unreconstructed_model(const std::filesystem::path& work);
 
 // Writes everything except the model card. The factors or MLPs come from output.resume_folder().
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,

@@ -6,13 +6,13 @@
 
 #include "compress/factors/narrow_experts.h"
 #include "compress/output/model_writer.h"
-#include "compress/settings.h"
 #include "compress/sizes/mixture_search.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
 #include "io/ordered_json.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
+#include "io/transformers_config.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -20,26 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// Returns whether other programs can load the result: all experts have as many neurons, in floats,
-// and share no bases.
+// Returns whether other programs can load the result: all experts have equally many neurons, in
+// floats, and share no bases.
 bool is_plain(const CompressedModel& model, const ExpertSizes& sizes) {
   return sizes.uniform && sizes.bases.empty() && !model.request.weights;
 }
 
 io::CompressionRecord record_of(const CompressedModel& model, const ExpertSizes& sizes) {
-  const CompressRequest& request = model.request;
-  io::CompressionRecord record = {
-      .method = std::string(method_name(request.method)),
-      .ratio = request.rule.ratio,
-      .block = request.rule.block,
-      .ranks = std::vector<io::MlpShape>(static_cast<size_t>(model.config.num_hidden_layers)),
-      .allocate = std::string(allocate_name(request.allocate)),
-      .form = std::string(form_name(request.form))};
+  io::CompressionRecord record = record_of_request(model);
+  record.ranks.resize(static_cast<size_t>(model.config.num_hidden_layers));
+  record.form = form_name(model.request.form);
   if (!sizes.uniform) record.experts = sizes.widths();
   record.bases = sizes.basis_ranks();
-  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
-  constexpr auto kReplace = ordered_json::error_handler_t::replace;
-  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
   return record;
 }
 
@@ -54,11 +46,11 @@ void set_sizes(const io::ModelConfig& after, const ExpertSizes& sizes, ordered_j
     }
     if (!found) config["num_experts"] = after.experts->count;
   } else if (sizes.uniform) {
-    const bool own = after.architecture == io::Architecture::kQwen3Moe;
-    config[own ? "moe_intermediate_size" : "intermediate_size"] = after.experts->width;
+    config[io::expert_width_key(after.architecture)] = after.experts->width;
   }
 }
 
+// Returns the config.json of the compressed mixture, still without its quantization.
 Result<std::string> config_text(const CompressedModel& model, const ExpertSizes& sizes) {
   NMM_ASSIGN(const std::string original, io::config_text(model.checkpoint));
   auto config = io::parse_ordered_json(original);
@@ -208,7 +200,8 @@ Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes&
                        .config = model.config,
                        .matrices = model.plan.matrices,
                        .work = output.resume_folder(),
-                       .experts = &experts},
+                       .experts = &experts,
+                       .published = is_plain(model, sizes)},
                       quantization, output.staging(), progress));
   if (quantization) {
     NMM_ASSIGN(config, io::with_quantization(config, original, *quantization));

@@ -1,7 +1,8 @@
 #pragma once
-// `compress` does this differently for a mixture of experts: the settings that it takes, and the
-// folder that results. compress.cc calls these functions; sizes/expert_sizes.h chooses the sizes
-// and factors/narrow_experts.h makes the experts.
+// Carries out the steps of `compress` that differ for a mixture of experts: it completes the
+// settings, makes the experts, and writes the folder. compress.cc calls these functions. They call
+// sizes/expert_sizes.h, which chooses the sizes, and factors/narrow_experts.h, which makes the
+// experts.
 
 #include <filesystem>
 #include <optional>
@@ -15,10 +16,10 @@
 
 namespace neuronmm::compress {
 
-// Returns the request with the settings that a mixture has: form auto is mixed, or neurons if sizes
-// are uniform, method two-sided is whitened because no metric of mixtures can be made, and sizes
-// are predicted where they would be measured. Fails if the request has a form, method or setting
-// that mixtures do not have, or sizes that this model cannot have.
+// Returns the request with the settings that a mixture has. Form auto becomes mixed, or neurons if
+// sizes are uniform. Method two-sided becomes whitened, because no metric of mixtures can be made.
+// Sizes are predicted if they would be measured. Fails if the request has a form or setting that
+// mixtures do not have, or sizes that this model cannot have.
 Result<CompressRequest> mixture_request(CompressRequest request, const io::ModelConfig& config);
 
 // Chooses the sizes and narrows the experts if the form says so. `statistics` is the folder of the

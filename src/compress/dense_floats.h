@@ -1,5 +1,5 @@
 #pragma once
-// The check of a model before it is compressed. compress.cc calls it.
+// Checks a model before it is compressed. compress.cc calls it.
 
 #include "base/result.h"
 #include "io/checkpoint.h"
@@ -7,8 +7,9 @@
 
 namespace neuronmm::compress {
 
-// Refuses a model that is compressed or quantized already. The tensors are checked too, because a
-// config.json may not say that a model is compressed.
+// Fails if the model is compressed or quantized already, or if a tensor of a layer is missing or
+// has another shape. The tensors are looked at, because a config.json may not say that a model is
+// compressed.
 Status check_dense_floats(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
 
 }  // namespace neuronmm::compress

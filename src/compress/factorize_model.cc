@@ -17,8 +17,8 @@ namespace neuronmm::compress {
 namespace {
 
 // The number of layers that are factorized at once, at most. A layer needs memory for about six
-// fp64 copies of one weight, which is 2 GB for Llama-3.1-8B. Machines with more than eight cores
-// have memory for eight layers, but not always for 64.
+// fp64 copies of one weight, which is 2.8 GB for Llama-3.1-8B. Assumed: machines with more than
+// eight cores have memory for eight layers, but not always for 64.
 constexpr int64_t kMaxLayersAtOnce = 8;
 
 // Factorizes the layers of a model. Each thread takes the next layer when it has finished one. The

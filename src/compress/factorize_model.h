@@ -16,7 +16,7 @@
 namespace neuronmm::compress {
 
 // Computes the factors that `plan` asks for and writes them to the folder `work` (factors_file.h),
-// in the form that `weights` says. Matrices whose factors are there are skipped. If `grams` is
+// in the formats of `weights`. Matrices whose factors are there are skipped. If `grams` is
 // null, the method is plain SVD. on_matrix is called for every matrix when it is finished, by one
 // thread at a time. The reports are in the plan's order. interrupted() is asked between matrices,
 // and an interrupt returns an error that says what is kept. Fails if a weight is not finite or a

@@ -1,9 +1,10 @@
 #include "compress/merge_adapter.h"
 
-#include <algorithm>
+#include <span>
 #include <utility>
 
-#include "base/parallel.h"
+#include <nlohmann/json.hpp>
+
 #include "compress/output/fused_sources.h"
 #include "compress/output/rank_record.h"
 #include "compress/output/tensor_writer.h"
@@ -21,31 +22,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMergedPiece = int64_t{1} << 22;  // floats in memory at once, 16 MiB
-
 // Passes the values of a float tensor to `use`, some rows at a time, rounded to `dtype`.
 Status visit_merged(const io::Checkpoint& checkpoint, const std::string& name,
                     const TensorView& tensor, DType dtype, const TensorSource::Use& use) {
-  const int64_t columns = tensor.shape.back(), rows = tensor.size() / columns;
-  const int64_t step = std::max<int64_t>(1, kMergedPiece / columns);
-  std::vector<float> values;
   std::vector<std::byte> bytes;
-  for (int64_t first = 0; first < rows; first += step) {
-    const int64_t count = std::min(step, rows - first);
-    values.resize(static_cast<size_t>(count * columns));
-    parallel_ranges(count, [&](int64_t begin, int64_t end) {
-      to_floats(tensor, (first + begin) * columns, (end - begin) * columns,
-                values.data() + begin * columns);
-    });
+  const Status visited = visit_floats(tensor, [&](const TensorView& rows) -> Status {
+    const std::span values(reinterpret_cast<const float*>(rows.data),
+                           static_cast<size_t>(rows.size()));
     NMM_TRY(check_range(name, values, dtype));
     bytes.clear();
-    append_rounded(dtype, values.data(), std::ssize(values), bytes);
-    NMM_TRY(use({dtype, {count, columns}, bytes.data()}));
-  }
+    append_rounded(dtype, values.data(), rows.size(), bytes);
+    return use({dtype, rows.shape, bytes.data()});
+  });
   checkpoint.release_pages();
-  return {};
+  return visited;
 }
 
+// Lists all tensors of the merged model. Floats are converted to `dtype` if there is one.
 std::vector<TensorSource> merged_sources(const io::Checkpoint& checkpoint,
                                          const std::optional<DType>& dtype) {
   std::vector<TensorSource> sources;

@@ -15,13 +15,16 @@
 
 namespace neuronmm::compress {
 
+// A request to merge the chosen adapter into its model.
 struct MergeRequest {
   std::filesystem::path model, out;  // `model` is a folder or a GGUF file
-  // The dtype of all floats. Without it, tensors keep theirs, and foreign formats become bf16.
+  // The dtype of all floats. Without it, tensors keep theirs, except that F64 becomes F32 and
+  // foreign formats become bf16.
   std::optional<DType> dtype = {};
   bool force = false;  // replace an existing output folder
 };
 
+// The result, for the caller's report.
 struct MergeSummary {
   std::string class_name;                     // "LlamaForCausalLM"
   int64_t parameters = 0;                     // of the whole model

@@ -5,6 +5,8 @@
 #include <regex>
 
 #include "compress/compress_test.h"
+#include "compress/factors/layer_tasks.h"
+#include "io/model_folder.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -174,6 +176,26 @@ TEST_F(Resume, AnInputThatChangesMeanwhileIsNoticed) {
   EXPECT_NE(overwritten.error().message.find("model.safetensors"), std::string::npos);
   EXPECT_NE(overwritten.error().message.find("was changed"), std::string::npos);
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+// Programs exit with another code after an interrupt than after a failure.
+TEST_F(Resume, AnInterruptWithinALayerIsNoFailureOfTheLayer) {
+  const auto opened = io::open_model(input_.path());
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const CompressionInputs inputs{opened->checkpoint, opened->config, backend_, nullptr, silent_};
+  const auto run_tasks = [&](const Error& error) {
+    return LayerTasks(inputs).run(
+        "Narrowing", [](int64_t) { return false; },
+        [&](int64_t layer) { return layer == 1 ? Status(error) : Status(); });
+  };
+  const Status stopped = run_tasks(interrupted_error("half of a layer is done"));
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  EXPECT_EQ(stopped.error().message, "interrupted: 1 of 3 layers are done");
+  const Status failed = run_tasks(fail("too small"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, Error::Kind::kFailure);
+  EXPECT_EQ(failed.error().message, input_.path().string() + ": layer 1: too small");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ struct DenseMlp {
   // The biases as one row each, [1, I] and [1, H]; empty if the MLP has none.
   DoubleMatrix gate_bias = {}, up_bias = {}, down_bias = {};
 
-  // Converts the weights. Fails if a value is NaN or infinite. The message names the matrix, but
-  // neither the layer nor the model, which the caller must add.
+  // Converts the weights. Fails if a matrix holds NaN or infinity; biases are not looked at. The
+  // message names the matrix, but neither the layer nor the model, which the caller must add.
   static Result<DenseMlp> read(const ops::MlpWeight& mlp);
 };
 

@@ -1,7 +1,7 @@
 #include "compress/factors/down_fit.h"
 
-#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/task_labels.h"
 #include "compress/factors/narrow_weights.h"
@@ -14,27 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The name of the pass's state file.
 constexpr const char* kDownFit = "shapes";
 
-// λ of the fit of down, as a share of the median diagonal element of ĥ's Gram matrix. Assumed. The
-// median is used because one massive activation can make up 99 % of the trace.
+// λ of the fit of down (ridge_of_median() of ĥ's Gram matrix). Assumed.
 constexpr double kDownRidge = 1e-3;
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
 
 // Returns W₀ + (C - W₀·G)(G + λ I)⁻¹ for C = Σ t·ĥᵀ and G = Σ ĥ·ĥᵀ, where W₀ is `start`.
 Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gram,
                               const DoubleMatrix& cross) {
-  const double middle = median(diagonal(gram));
   DoubleMatrix ridged = gram;
-  for (int64_t j = 0; j < ridged.columns(); ++j) {
-    ridged(j, j) += middle > 0.0 ? kDownRidge * middle : 1.0;
-  }
-  const DoubleMatrix missing =
-      difference(cross, multiply(start, Transpose::kNo, gram, Transpose::kNo));
+  add_to_diagonal(ridge_of_median(gram, kDownRidge), ridged);
+  const DoubleMatrix missing = difference(cross, multiply(start, gram));
   NMM_ASSIGN(const DoubleMatrix change_t, solve_positive(std::move(ridged), transposed(missing)));
   DoubleMatrix down_t = transposed(change_t);
   add(start, down_t);
@@ -47,6 +38,7 @@ class DownFitRun {
       : inputs_(inputs), config_(inputs.config), settings_(settings), work_(work) {}
 
   Status run() {
+    if (is_finished()) return {};
     NMM_ASSIGN(LayerwisePass pass, open());
     while (!pass.done()) {
       const Status done = run_layer(pass);
@@ -57,6 +49,20 @@ class DownFitRun {
   }
 
  private:
+  bool are_saved(int64_t layers) const {
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (!settings_.is_saved(layer)) return false;
+    }
+    return true;
+  }
+
+  // Returns whether an earlier run has ended the pass, which leaves all layers and no state.
+  bool is_finished() const {
+    std::error_code ignored;
+    return !fs::exists(LayerwisePass::state_path(work_, kDownFit), ignored) &&
+           are_saved(config_.num_hidden_layers);
+  }
+
   // Opens the pass. A saved state is used only if the files of all layers before it are still
   // there; otherwise it is deleted and the pass begins again.
   Result<LayerwisePass> open() {
@@ -64,11 +70,7 @@ class DownFitRun {
     const LayerwisePass::Settings settings = {
         .name = kDownFit, .label = task::kFitting, .sums = {{inner, inner}, {hidden, inner}}};
     NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_, work_, settings));
-    bool stands = true;
-    for (int64_t layer = 0; layer < pass.layer(); ++layer) {
-      stands = stands && settings_.is_saved(layer);
-    }
-    if (stands) return pass;
+    if (are_saved(pass.layer())) return pass;
     std::error_code ignored;
     fs::remove(LayerwisePass::state_path(work_, kDownFit), ignored);
     return LayerwisePass::open(inputs_, work_, settings);

@@ -45,7 +45,8 @@ struct DownFit {
 
 // Fits the downs of all layers on the sequences of `inputs.text`, which must not be null. Continues
 // from the state in `work` that an interrupted run left. If a layer before this state is not saved,
-// the fit begins again.
+// the fit begins again. Does nothing if there is no state and all layers are saved, because an
+// earlier run has ended the fit then.
 Status fit_downs(const CompressionInputs& inputs, const DownFit& settings,
                  const std::filesystem::path& work);
 

@@ -11,21 +11,11 @@ namespace {
 constexpr const char* kInputBasis = "input_basis_proj.weight";
 constexpr const char* kOutputBasis = "output_basis_proj.weight";
 
-// The ridge of the fit to the inputs of the text, as a share of the mean of a diagonal. Assumed: as
-// for neurons, it only keeps a Gram matrix of few tokens invertible.
+// The ridge of the fit to the inputs of the text (ridge_of_mean()). Assumed: it only keeps a Gram
+// matrix of few tokens invertible, like that of neurons (fewer_neurons.cc).
 constexpr double kExpandRidge = 1e-6;
 
-DoubleMatrix product(const DoubleMatrix& a, const DoubleMatrix& b) {
-  return multiply(a, Transpose::kNo, b, Transpose::kNo);
-}
-
-double mean_of_diagonal(const DoubleMatrix& a) {
-  double sum = 0.0;
-  for (const double value : diagonal(a)) sum += value;
-  return sum / static_cast<double>(a.rows());
-}
-
-// Returns the inverse from the left of a matrix [n, r] of full column rank, (bᵀ·b)⁻¹·bᵀ.
+// Returns the left inverse (bᵀ·b)⁻¹·bᵀ [r, n] of a matrix b [n, r] of full column rank.
 Result<DoubleMatrix> left_inverse(const DoubleMatrix& b) {
   return solve_positive(multiply(b, Transpose::kYes, b, Transpose::kNo), transposed(b));
 }
@@ -34,11 +24,10 @@ Result<DoubleMatrix> left_inverse(const DoubleMatrix& b) {
 // a_t are almost orthonormal. In directions that the text does not visit, e is the left inverse.
 Result<DoubleMatrix> expanding(const DoubleMatrix& a_t, const DoubleMatrix& in) {
   NMM_ASSIGN(const DoubleMatrix plain_t, left_inverse(transposed(a_t)));  // [r, H]
-  const DoubleMatrix both = product(a_t, in);                             // [r, H], mean of z·xᵀ
+  const DoubleMatrix both = multiply(a_t, in);                            // [r, H], mean of z·xᵀ
   DoubleMatrix own = multiply(both, Transpose::kNo, a_t, Transpose::kYes);
-  const DoubleMatrix left = difference(both, product(own, plain_t));
-  const double mean = mean_of_diagonal(own);
-  add_to_diagonal(mean > 0.0 ? kExpandRidge * mean : 1.0, own);
+  const DoubleMatrix left = difference(both, multiply(own, plain_t));
+  add_to_diagonal(ridge_of_mean(own, kExpandRidge), own);
   NMM_ASSIGN(DoubleMatrix expand_t, solve_positive(std::move(own), left));
   add(plain_t, expand_t);
   return transposed(expand_t);
@@ -53,7 +42,7 @@ void SharedEnergies::add(const KeptNeurons& expert, double scale, double squares
   const DenseMlp& mlp = expert.mlp;
   compress::add(weighted_square({{&mlp.gate_t, expert.gate_metric}, {&mlp.up_t, expert.up_metric}}),
                 read_);
-  DoubleMatrix scaled = product(mlp.down_t, expert.gram);
+  DoubleMatrix scaled = multiply(mlp.down_t, expert.gram);
   for (int64_t j = 0; j < scaled.columns(); ++j) scaled.scale_column(j, scale);
   compress::add(product_with_transposed(scaled, mlp.down_t), written_);
   if (mlp.down_bias.size() == 0) return;
@@ -104,9 +93,9 @@ void BasisFit::apply(NarrowMlp& expert) const {
       if (gather_t_.size() == 0) continue;
       tensor.values = tensor.is_bias()
                           ? multiply(tensor.values, Transpose::kNo, gather_t_, Transpose::kYes)
-                          : product(gather_t_, tensor.values);
+                          : multiply(gather_t_, tensor.values);
     } else if (!tensor.is_bias() && expand_.size() > 0) {
-      tensor.values = product(tensor.values, expand_);
+      tensor.values = multiply(tensor.values, expand_);
     }
   }
 }

@@ -26,7 +26,8 @@ struct BasisLosses {
   std::vector<double> input, output;  // [H + 1]; the last entry is 0
 };
 
-// What the experts of a layer have in common, collected from one expert after the other.
+// The sums over the experts of a layer from which its bases follow, made of one expert after the
+// other.
 class SharedEnergies {
  public:
   // `in` [H, H] is the mean of x·xᵀ over all tokens of the layer.
@@ -35,11 +36,11 @@ class SharedEnergies {
   // over all tokens of its squared routing weight, by which a bias of down counts.
   void add(const KeptNeurons& expert, double scale, double squares);
 
+  // Returns the losses of bases of all ranks. Like bases(), it fails if LAPACK does.
   Result<BasisLosses> losses() const;
   // Returns the bases as tensors "input_basis_proj.weight" [r, H] and "output_basis_proj.weight"
   // [H, r'] with the values that the folder will hold. A basis of rank 0 is left out.
   Result<NarrowMlp> bases(const io::ExpertBases& ranks, const StoredFormat& stored) const;
-  const DoubleMatrix& in() const { return in_; }
 
  private:
   DoubleMatrix in_;
@@ -58,7 +59,7 @@ class BasisFit {
 
  private:
   DoubleMatrix expand_;    // [H, r]; empty: there is no such basis
-  DoubleMatrix gather_t_;  // [r', H]
+  DoubleMatrix gather_t_;  // [r', H], the left inverse of the output basis; may be empty, too
 };
 
 }  // namespace neuronmm::compress

@@ -65,9 +65,7 @@ Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, const Sto
 
 Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& root, int64_t rank,
                                    const StoredFormat& stored) {
-  const auto whiten = [&](const DoubleMatrix& a) {
-    return multiply(a, Transpose::kNo, root, Transpose::kNo);
-  };
+  const auto whiten = [&](const DoubleMatrix& a) { return multiply(a, root); };
   // N < K: the SVD of w_t·S is computed directly, because a QR of the wide matrix gains nothing.
   if (w_t.rows() < w_t.columns()) {
     NMM_ASSIGN(Svd wide, svd(whiten(w_t)));

@@ -1,6 +1,7 @@
 #include "compress/factors/layer_factorization.h"
 
 namespace neuronmm::compress {
+
 // Weights are checked first, because a NaN can keep LAPACK busy for a long time or for ever.
 Result<Factors> LayerFactorization::factors(const ops::MlpWeight& mlp, int64_t layer,
                                             MlpMatrix matrix, int64_t rank,

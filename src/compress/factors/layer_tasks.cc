@@ -28,7 +28,7 @@ int64_t layers_at_once(const io::ModelConfig& config) {
 
 }  // namespace
 
-// Finds the layers that are left to do, and starts the progress of the others.
+// Finds the layers that are left to do, and starts the progress with those that are saved.
 void LayerTasks::find_saved(const std::string& label, const std::function<bool(int64_t)>& saved) {
   const int64_t layers = inputs_.config.num_hidden_layers;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -102,11 +102,12 @@ bool LayerTasks::stopping() const { return stopping_ || interrupted(); }
 void LayerTasks::finish(int64_t layer, const Status& status) {
   const std::lock_guard lock(mutex_);
   if (status.ok()) return inputs_.progress.update(++done_, fmt::format("layer {}", layer));
-  if (!error_) {
-    error_ = fail("{}: layer {}: {}", inputs_.checkpoint.folder().string(), layer,
-                  status.error().message);
-  }
   stopping_ = true;
+  if (error_) return;
+  error_ = status.error().kind == Error::Kind::kInterrupted
+               ? stopped()
+               : fail("{}: layer {}: {}", inputs_.checkpoint.folder().string(), layer,
+                      status.error().message);
 }
 
 }  // namespace neuronmm::compress

@@ -16,8 +16,10 @@
 
 namespace neuronmm::compress {
 
-// Runs a task for all layers. The first error ends all tasks, and an interrupt ends them between
-// two layers. Other errors name the model and the layer. An object runs one task only.
+// Runs a task for all layers. The first error ends all tasks and is returned with the names of the
+// model and the layer. An interrupt ends them between two layers, or within a layer if its task
+// returns interrupted_error(). It is returned as an error that says how many layers are done. An
+// object runs one task only.
 class LayerTasks {
  public:
   explicit LayerTasks(const CompressionInputs& inputs) : inputs_(inputs) {}

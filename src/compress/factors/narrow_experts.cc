@@ -5,8 +5,6 @@
 #include "compress/factors/expert_bases.h"
 #include "compress/factors/layer_tasks.h"
 #include "compress/factors/narrow_file.h"
-#include "compress/factors/narrow_mlp.h"
-#include "compress/statistics/expert_statistics.h"
 #include "model/layer_weights.h"
 
 namespace neuronmm::compress {
@@ -75,8 +73,8 @@ class NarrowingOfExperts {
     const auto l = static_cast<size_t>(layer);
     for (size_t e = 0; e < experts.size(); ++e) {
       if (interrupted()) return interrupted_error("the bases of a layer are not made");
-      NMM_ASSIGN(ExpertData data, read_expert_data(inputs_, request_.statistics, layer,
-                                                   static_cast<int64_t>(e), experts[e]));
+      NMM_ASSIGN(MlpData data, read_expert_data(inputs_, request_.statistics, layer,
+                                                static_cast<int64_t>(e), experts[e]));
       NMM_ASSIGN(const KeptNeurons kept,
                  keep_neurons(std::move(data.mlp), std::move(data.statistics.neurons), data.metric,
                               request_.orders[l][e], shape_of(layer, e, experts[e])));
@@ -99,7 +97,7 @@ class NarrowingOfExperts {
   Status narrow(int64_t layer, int64_t expert, const ops::MlpWeight& weights,
                 const BasisFit& fit) const {
     const auto e = static_cast<size_t>(expert);
-    NMM_ASSIGN(ExpertData data,
+    NMM_ASSIGN(MlpData data,
                read_expert_data(inputs_, request_.statistics, layer, expert, weights));
     const StoredFormat stored = format_of(weights);
     NMM_ASSIGN(NarrowMlp mlp,
@@ -125,9 +123,9 @@ class NarrowingOfExperts {
 
 }  // namespace
 
-Result<ExpertData> read_expert_data(const CompressionInputs& inputs, const fs::path& statistics,
-                                    int64_t layer, int64_t expert, const ops::MlpWeight& weights) {
-  ExpertData data;
+Result<MlpData> read_expert_data(const CompressionInputs& inputs, const fs::path& statistics,
+                                 int64_t layer, int64_t expert, const ops::MlpWeight& weights) {
+  MlpData data;
   NMM_ASSIGN(data.mlp, DenseMlp::read(weights));
   NMM_ASSIGN(data.statistics, read_expert_statistics(statistics, layer, expert, inputs.config));
   data.metric = local_metric(data.statistics, data.mlp.down_t);

@@ -12,26 +12,21 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compress/factors/dense_mlp.h"
+#include "compress/factors/narrow_mlp.h"
 #include "compress/rounding/quantized_formats.h"
 #include "compress/statistics/expert_statistics.h"
 #include "compress/statistics/inputs.h"
-#include "compress/statistics/mlp_metric.h"
 
 namespace neuronmm::compress {
 
-// The data of one expert that narrowing needs.
-struct ExpertData {
-  DenseMlp mlp;
-  MlpStatistics statistics;
-  MlpMetric metric;  // local_metric()
-};
-// Reads the data of an expert. Fails if its statistics cannot be read or do not fit the model.
-Result<ExpertData> read_expert_data(const CompressionInputs& inputs,
-                                    const std::filesystem::path& statistics, int64_t layer,
-                                    int64_t expert, const ops::MlpWeight& weights);
+// Reads the data of an expert, with the local metric (mlp_metric.h). `weights` are those of the
+// dense expert. Fails if its statistics cannot be read or do not fit the model, or if a matrix
+// holds NaN or infinity.
+Result<MlpData> read_expert_data(const CompressionInputs& inputs,
+                                 const std::filesystem::path& statistics, int64_t layer,
+                                 int64_t expert, const ops::MlpWeight& weights);
 
-// The neurons that each expert keeps.
+// The sizes and formats of the narrowed experts.
 struct NarrowExpertsRequest {
   std::filesystem::path statistics;  // the folder of the statistics
   // The number of neurons of each expert of each layer; empty for a layer that is no mixture.
@@ -47,8 +42,8 @@ struct NarrowExpertsRequest {
 };
 
 // Writes narrowed_expert_path(out, layer, expert) for every expert, and bases_path(out, layer) for
-// every layer that gets bases. Skips files that are intact.
-// Several layers run at the same time. Errors come from statistics that are missing or damaged,
+// every layer that gets bases. Skips files that are intact. Several layers run at the same time.
+// Errors come from statistics that are missing or damaged,
 // from LAPACK, and from values that the stored dtype cannot hold. An interrupt is an error, too;
 // the experts that were finished are kept.
 Status narrow_experts(const CompressionInputs& inputs, const NarrowExpertsRequest& request,

@@ -25,14 +25,9 @@
 
 namespace neuronmm::compress {
 
-// The data of one layer that narrowing needs.
-struct MlpData {
-  DenseMlp mlp;
-  MlpStatistics statistics;
-  MlpMetric metric;
-};
 // Reads the data of a layer. If `files` has no metric, the local one is computed (mlp_metric.h).
-// Fails if the statistics or the metric cannot be read or do not fit the model.
+// Fails if the statistics or the metric cannot be read or do not fit the model, or if a matrix
+// holds NaN or infinity.
 Result<MlpData> read_mlp_data(const CompressionInputs& inputs, const StatisticsFiles& files,
                               int64_t layer);
 

@@ -11,13 +11,6 @@
 namespace neuronmm::compress {
 namespace {
 
-std::vector<double> values_at(const std::vector<double>& values,
-                              const std::vector<int32_t>& index) {
-  std::vector<double> out;
-  for (const int32_t i : index) out.push_back(values[static_cast<size_t>(i)]);
-  return out;
-}
-
 using NamedWeight = std::pair<std::string, InputWeight>;
 
 void add_weight(const std::string& which, DoubleMatrix values, NarrowMlp& out) {
@@ -66,7 +59,7 @@ Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMe
     few.up_bias = mlp.up_bias.columns_at(kept);
     few.down_bias = std::move(mlp.down_bias);
   }
-  return KeptNeurons{std::move(few), values_at(metric.gate, kept), values_at(metric.up, kept),
+  return KeptNeurons{std::move(few), elements_at(metric.gate, kept), elements_at(metric.up, kept),
                      neurons.at(kept, kept)};
 }
 
@@ -109,8 +102,7 @@ Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetri
     if (task == 0) {
       metric_root = whitening_root(metric.out);
     } else {
-      gram_out =
-          product_with_transposed(multiply(down_t, Transpose::kNo, gram, Transpose::kNo), down_t);
+      gram_out = product_with_transposed(multiply(down_t, gram), down_t);
     }
   });
   if (!metric_root.ok()) return metric_root.error();

@@ -16,7 +16,16 @@
 
 namespace neuronmm::compress {
 
+// The ending of the names of biases.
 inline constexpr std::string_view kBiasEnding = "_proj.bias";
+
+// The data of one MLP that narrowing needs: its dense weights, their statistics and the metric of
+// its errors.
+struct MlpData {
+  DenseMlp mlp;
+  MlpStatistics statistics;
+  MlpMetric metric;
+};
 
 // A tensor under its name in model/mlp_reader.h, without the layer's prefix. It has either `values`
 // or, for the indices of pivots, `numbers`. A bias is one row.
@@ -44,7 +53,8 @@ struct KeptNeurons {
   std::vector<double> gate_metric, up_metric;
   DoubleMatrix gram;  // [k, k], mean of h·hᵀ
 };
-// Keeps the first `shape.neurons` neurons of `order` (0: all), sorted in ascending order. down
+// Keeps the first `shape.neurons` neurons of `order`, which must have that many, in ascending order
+// of their indices. If `shape.neurons` is 0, keeps all of them and does not read `order`. down
 // makes up for the others. `neurons` [I, I] is the mean of h·hᵀ over all neurons. It is a large
 // matrix, so callers should move it in if they can.
 Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMetric& metric,

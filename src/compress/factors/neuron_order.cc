@@ -58,9 +58,10 @@ class NeuronBlock {
     return out;
   }
 
-  // Returns P or G for the neurons that are left. The product of all steps is the identity on
-  // neurons that are left (L) and -S on removed ones (G). The result is therefore X_LL - S·X_GL -
-  // X_LG·Sᵀ + S·X_GG·Sᵀ = X_LL - S·Yᵀ - Y·Sᵀ with Y = X_LG - S·X_GG / 2.
+  // Returns P or G, `x`, for the neurons that are left. In the rows of neurons that are left (L),
+  // the product of all steps has the identity for these neurons and -S for removed ones (R). The
+  // result is therefore X_LL - S·X_RL - X_LR·Sᵀ + S·X_RR·Sᵀ = X_LL - S·Yᵀ - Y·Sᵀ with
+  // Y = X_LR - S·X_RR / 2.
   DoubleMatrix reduced(const DoubleMatrix& x) const {
     const std::vector<int32_t> left = this->left();
     const DoubleMatrix s = all_steps().rows_at(left), of_gone = x.columns_at(gone_);
@@ -107,8 +108,8 @@ class NeuronBlock {
     }
   }
 
-  // Returns a matrix whose column t is -E·e_g for the t-th removed neuron g, in the rows of neurons
-  // that are left. E is the product of all steps.
+  // Returns a matrix whose column t is -E·e_g for the t-th removed neuron g. E is the product of
+  // all steps. Only the rows of neurons that are left are meaningful.
   DoubleMatrix all_steps() const {
     DoubleMatrix out(inverse_.rows(), std::ssize(gone_));
     for (size_t t = 0; t < steps_.size(); ++t) {
@@ -128,13 +129,6 @@ class NeuronBlock {
   // The vector c of each removed neuron.
   std::vector<Values> steps_;
 };
-
-template <typename T>
-std::vector<T> elements_at(const std::vector<T>& values, const std::vector<int32_t>& index) {
-  std::vector<T> out;
-  for (const int32_t i : index) out.push_back(values[static_cast<size_t>(i)]);
-  return out;
-}
 
 // Scores each neuron compared with all others, which needs only the diagonal of the inverse.
 Result<std::vector<int32_t>> order_of_each_alone(const DoubleMatrix& weighted, DoubleMatrix gram) {

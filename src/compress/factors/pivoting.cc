@@ -10,14 +10,14 @@ namespace {
 // The largest entry of a map at which swaps stop. Assumed: it is close to 1, which no entry of the
 // best pivots exceeds, and few swaps reach it.
 constexpr double kLargestEntry = 1.05;
-// The largest number of swaps per pivot. Every swap multiplies the volume of the pivots by more
-// than kLargestEntry, so few are needed. The limit matters only for matrices that are not finite.
+// The largest number of swaps per pivot. Assumed: every swap multiplies the volume of the pivots by
+// more than kLargestEntry, so few are needed. The limit matters only for matrices that are not
+// finite.
 constexpr int64_t kSwapsPerPivot = 8;
 
-// The ridge of least-squares fits, as a share of the median of a diagonal. It keeps a fit defined
-// in directions that the text did not visit. Assumed: the share is far above the rounding of fp64
-// and far below the square of bf16's rounding. The median is used because one massive activation
-// can make up 99 % of the trace.
+// The ridge of least-squares fits (ridge_of_median()). It keeps a fit defined in directions that
+// the text did not visit. Assumed: the share is far above the rounding of fp64 and far below the
+// square of bf16's rounding.
 constexpr double kFitRidge = 1e-8;
 
 struct Entry {
@@ -35,8 +35,8 @@ Entry largest_entry(const DoubleMatrix& map) {
   return largest;
 }
 
-// Swaps pivot `at.row` with the other element `at.column`, by a Gauss-Jordan step on map [r, n -
-// r].
+// Swaps pivot `at.row` with the other element `at.column`, by a Gauss-Jordan step on `map`, which
+// is [r, n - r].
 void swap_pivot(DoubleMatrix& map, const Entry& at) {
   const double inverse = 1.0 / map(at.row, at.column);
   std::vector<double> column(map.column(at.column), map.column(at.column) + map.rows());
@@ -61,23 +61,6 @@ std::vector<int32_t> ascending(const std::vector<int32_t>& numbers) {
   return order;
 }
 
-std::vector<int32_t> at(const std::vector<int32_t>& numbers, const std::vector<int32_t>& order) {
-  std::vector<int32_t> out;
-  for (const int32_t i : order) out.push_back(numbers[static_cast<size_t>(i)]);
-  return out;
-}
-
-double ridge_of(const DoubleMatrix& matrix, double share) {
-  std::vector<double> values = diagonal(matrix);
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  const double median = values[values.size() / 2];
-  return median > 0.0 ? share * median : 1.0;
-}
-
-DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
-  return multiply(a, Transpose::kNo, b, Transpose::kNo);
-}
-
 // The matrices that fit weights w_t ~ a·eᵀ, where e [K, r] has the identity in the rows `index`.
 // The first fit makes a·eᵀ as close as possible to w_t itself, which decides about directions that
 // the text does not determine. The second fit corrects a for inputs with the Gram matrix `gram`.
@@ -90,16 +73,16 @@ Result<InputFit> input_fit(const DoubleMatrix& e, const DoubleMatrix& gram) {
   InputFit fit;
   NMM_ASSIGN(fit.plain_t,
              solve_positive(multiply(e, Transpose::kYes, e, Transpose::kNo), transposed(e)));
-  const DoubleMatrix gram_e = times(gram, e);
+  const DoubleMatrix gram_e = multiply(gram, e);
   DoubleMatrix normal = multiply(e, Transpose::kYes, gram_e, Transpose::kNo);
-  add_to_diagonal(ridge_of(normal, kFitRidge), normal);
+  add_to_diagonal(ridge_of_median(normal, kFitRidge), normal);
   NMM_ASSIGN(fit.correction_t, solve_positive(std::move(normal), transposed(gram_e)));
   return fit;
 }
 
 // Returns w_t - a·eᵀ. The columns `index` of a·eᵀ are a, and the other columns are a·d.
 DoubleMatrix left_over(DoubleMatrix w_t, const DoubleMatrix& a, const NarrowInput& input) {
-  const DoubleMatrix others = times(a, input.d);
+  const DoubleMatrix others = multiply(a, input.d);
   size_t pivot = 0;
   for (int64_t j = 0, other = 0; j < w_t.columns(); ++j) {
     const bool is_pivot = pivot < input.index.size() && input.index[pivot] == j;
@@ -116,13 +99,9 @@ DoubleMatrix fit_input(const DoubleMatrix& w_t, const NarrowInput& input, const 
   return a;
 }
 
-Result<SymmetricEigen> input_eigen(const DoubleMatrix& square, const DoubleMatrix& root) {
-  return symmetric_eigen(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
-}
-
-Result<SymmetricEigen> output_eigen(const DoubleMatrix& gram_out, const DoubleMatrix& metric_root) {
-  return symmetric_eigen(
-      multiply(metric_root, Transpose::kYes, times(gram_out, metric_root), Transpose::kNo));
+// Returns rootᵀ·a·root.
+DoubleMatrix in_root_basis(const DoubleMatrix& root, const DoubleMatrix& a) {
+  return multiply(root, Transpose::kYes, multiply(a, root), Transpose::kNo);
 }
 
 // Returns an orthonormal basis of the span of a's columns. Q of Householder's QR is orthonormal
@@ -174,7 +153,8 @@ Result<PivotChoice> choose_pivots(const DoubleMatrix& basis) {
   }
   const std::vector<int32_t> index_order = ascending(index), others_order = ascending(others);
   DoubleMatrix map = transposed(qr.map.rows_at(index_order).columns_at(others_order));
-  return PivotChoice{at(index, index_order), at(others, others_order), std::move(map)};
+  return PivotChoice{elements_at(index, index_order), elements_at(others, others_order),
+                     std::move(map)};
 }
 
 Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies) {
@@ -200,15 +180,15 @@ DoubleMatrix weighted_square(const std::vector<InputWeight>& weights) {
 }
 
 Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root) {
-  return losses_of_ranks(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
+  return losses_of_ranks(in_root_basis(root, square));
 }
 
 // The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square, S is `root` and R holds
 // the eigenvectors of Sᵀ·B·S.
 Result<DoubleMatrix> input_basis(const DoubleMatrix& square, const DoubleMatrix& root,
                                  int64_t rank) {
-  NMM_ASSIGN(const SymmetricEigen eigen, input_eigen(square, root));
-  return orthonormal(times(square, times(root, eigen.vectors.first_columns(rank))));
+  NMM_ASSIGN(const SymmetricEigen eigen, symmetric_eigen(in_root_basis(root, square)));
+  return orthonormal(multiply(square, multiply(root, eigen.vectors.first_columns(rank))));
 }
 
 // After d has been rounded, the weights are fitted to the rounded d.
@@ -233,18 +213,18 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
                                    int64_t rank, const StoredFormat& stored) {
-  NMM_ASSIGN(const SymmetricEigen eigen, output_eigen(gram_out, metric_root));
+  NMM_ASSIGN(const SymmetricEigen eigen, symmetric_eigen(in_root_basis(metric_root, gram_out)));
   const DoubleMatrix columns =
-      times(gram_out, times(metric_root, eigen.vectors.first_columns(rank)));
+      multiply(gram_out, multiply(metric_root, eigen.vectors.first_columns(rank)));
   NMM_ASSIGN(const DoubleMatrix basis, orthonormal(columns));
   NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
   NarrowOutput out{std::move(pivots.index), std::move(pivots.map), {}, 0.0};
   out.largest = largest_entry(out.c).size;
   round_to(map_format(stored), out.c);
   const DoubleMatrix e = identity_and_map(out.index, out.c);
-  const DoubleMatrix metric_e = times(metric, e);
+  const DoubleMatrix metric_e = multiply(metric, e);
   DoubleMatrix normal = multiply(e, Transpose::kYes, metric_e, Transpose::kNo);
-  add_to_diagonal(ridge_of(normal, kFitRidge), normal);
+  add_to_diagonal(ridge_of_median(normal, kFitRidge), normal);
   NMM_ASSIGN(out.w_t, solve_positive(std::move(normal),
                                      multiply(metric_e, Transpose::kYes, w_t, Transpose::kNo)));
   return out;

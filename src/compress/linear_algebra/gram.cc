@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kTokenBlock = 256;
 // Columns of the Gram matrix per parallel task. Assumed.
 constexpr int64_t kColumnBlock = 256;
+
 // Copies tokens into the columns of `block`, because dgemm then reads both factors along their
 // columns.
 void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatrix& block) {

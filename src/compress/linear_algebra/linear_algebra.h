@@ -58,17 +58,27 @@ void round_to(DType dtype, DoubleMatrix& matrix);
 // Rounds every value to what ops::quantize() makes of it.
 void round_to(const LowBitFormat& format, DoubleMatrix& matrix);
 
+// Returns the values with the given indices, in that order.
+template <typename T>
+std::vector<T> elements_at(const std::vector<T>& values, const std::vector<int32_t>& index) {
+  std::vector<T> out;
+  for (const int32_t i : index) out.push_back(values[static_cast<size_t>(i)]);
+  return out;
+}
+
 enum class Transpose { kNo, kYes };
 // Returns op(a) · op(b).
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b, Transpose op_b);
-// Computes sum += factor · op(a) · op(b).
+// Returns a · b.
+DoubleMatrix multiply(const DoubleMatrix& a, const DoubleMatrix& b);
+// Computes sum += factor · op(a) · op(b). `sum` must have the shape of the product.
 void add_product(double factor, const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                  Transpose op_b, DoubleMatrix& sum);
 
 // Returns a · lower for a lower triangular matrix, which has zeros above the diagonal.
 DoubleMatrix multiply_lower(const DoubleMatrix& a, const DoubleMatrix& lower);
-// Returns a · bᵀ for a product that is known to be symmetric. Only the lower triangle is computed,
-// and then mirrored.
+// Returns a · bᵀ [n, n] for a and b [n, k] whose product is known to be symmetric. Only the lower
+// triangle is computed, and then mirrored.
 DoubleMatrix product_with_transposed(const DoubleMatrix& a, const DoubleMatrix& b);
 
 DoubleMatrix transposed(const DoubleMatrix& a);
@@ -76,6 +86,11 @@ DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
 void add(const DoubleMatrix& a, DoubleMatrix& sum);
 std::vector<double> diagonal(const DoubleMatrix& a);
 void add_to_diagonal(double value, DoubleMatrix& a);
+// Return the value that a fit adds to the diagonal of `gram`: `share` times the mean or the median
+// of the diagonal, or 1 if that is 0. One massive activation can make up 99 % of the trace, and the
+// median does not depend on it.
+double ridge_of_mean(const DoubleMatrix& gram, double share);
+double ridge_of_median(const DoubleMatrix& gram, double share);
 // Copies the elements below the diagonal to above it.
 void mirror_lower_triangle(DoubleMatrix& a);
 
@@ -96,6 +111,7 @@ struct Svd {
   std::vector<double> values;  // descending
   DoubleMatrix right_t;        // [k, n]
 };
+// Returns the thin SVD of a [m, n].
 Result<Svd> svd(DoubleMatrix a);
 
 // The Householder QR of a tall matrix [m, n], m >= n: a = q · r with q [m, n]. q is kept as
@@ -112,9 +128,9 @@ class TallQr {
   DoubleMatrix reflectors_, block_t_;
 };
 
-// Returns the f [r, K] that minimises ‖w - p·f‖, where p [N, r] has full column rank and w is [N,
-// K]. The solution (pᵀp)⁻¹ pᵀw is optimal for every column of w by itself, so it also minimises ‖(w
-// - p·f)·S‖ for every S.
+// Returns the f [r, K] that minimises ‖w - p·f‖ for w [N, K] and p [N, r]. The solution (pᵀp)⁻¹ pᵀw
+// is optimal for every column of w by itself, so it also minimises ‖(w - p·f)·S‖ for every S. Fails
+// if the columns of p are so dependent that pᵀp has no Cholesky factor in fp64.
 Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w);
 
 // Returns the lower triangular L with L·Lᵀ = a, with zeros above the diagonal. Only the lower
@@ -122,11 +138,12 @@ Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w)
 Result<DoubleMatrix> cholesky(DoubleMatrix a);
 // Returns the inverse of a positive definite matrix. Only the lower triangle of a is read.
 Result<DoubleMatrix> inverse_positive(DoubleMatrix a);
-// Returns the diagonal of (L·Lᵀ)⁻¹.
+// Returns the diagonal of (L·Lᵀ)⁻¹ for a lower triangular L [n, n].
 std::vector<double> inverse_diagonal(const DoubleMatrix& cholesky_factor);
 // Returns the X [n, m] with a·X = b for a positive definite a [n, n]. Only the lower triangle of a
 // is read.
 Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b);
+
 // The QR with column pivoting of a wide matrix a [m, n], m <= n, of rank m. With the columns in the
 // order `order`, a = Q·[R₁ R₂]. The first m columns are the pivots, and every other column is a
 // combination of the pivots.

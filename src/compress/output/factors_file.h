@@ -25,13 +25,15 @@ struct MatrixReport {
 };
 using OnMatrix = std::function<void(const MatrixReport&)>;
 
-// Returns nothing unless a whole file of this plan's matrix lies in `work`.
+// Returns the report about factors that are in `work` already. Returns nothing if the file of this
+// plan's matrix is missing or damaged, or has another rank or dtype.
 std::optional<MatrixReport> finished_factors(const std::filesystem::path& work,
                                              const MatrixPlan& plan, DType dtype);
 // Writes the factors in staged_dtype(stored). Refuses values beyond the range of that dtype.
 Result<MatrixReport> save_factors(const std::filesystem::path& work, const MatrixPlan& plan,
                                   const Factors& factors, const StoredFormat& stored);
-// Tensors "u_t" [r, K], "v_t" [N, r] and "singular_values", F64, all of them.
+// Opens the file of a matrix. It has the tensors "u_t" [r, K] and "v_t" [N, r], and in
+// "singular_values" all singular values in F64. Fails if the file is missing or damaged.
 Result<io::SafetensorsFile> open_factors(const std::filesystem::path& work, int64_t layer,
                                          MlpMatrix matrix);
 

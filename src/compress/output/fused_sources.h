@@ -1,7 +1,8 @@
 #pragma once
 // Joins the matrices that a published class keeps as one, such as q, k and v of Phi-3 or the
 // experts of a layer of Granite. Folders that our own classes load have them split
-// (io/families/tensor_names.h); folders for the published classes need them as the family has them.
+// (io/families/tensor_names.h). Folders for the published classes need them as the family has them:
+// those of dequantize.h, merge_adapter.h and exports/padded_folder.h, and plain ones of `compress`.
 
 #include <vector>
 
@@ -11,8 +12,8 @@
 namespace neuronmm::compress {
 
 // Replaces the tensors of every matrix that is fused in folders of the architecture by one. The
-// tensors have canonical names and are not rounded to few bits. Parts of several dtypes, which no
-// fused matrix has, stay apart.
+// tensors must have canonical names, must not be rounded to few bits, and must include all parts of
+// a matrix. Parts of several dtypes, which no fused matrix has, stay apart.
 std::vector<TensorSource> fused_sources(std::vector<TensorSource> sources,
                                         io::Architecture architecture);
 

@@ -36,17 +36,10 @@ std::string in_cell(const std::string& text) {
 // Returns the share of the parameters of all MLP matrices that is kept. Dense matrices count as
 // kept.
 double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& config) {
-  const MlpSizes sizes = {config.hidden_size, config.intermediate_size};
+  const MlpSizes sizes = {config.hidden_size, config.intermediate_size, !record.pivoted()};
   double kept = 0.0;
   for (const io::MlpShape& layer : record.ranks) {
-    if (record.pivoted()) {
-      kept += static_cast<double>(sizes.parameters(layer));
-      continue;
-    }
-    for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
-      kept += static_cast<double>(rank == 0 ? sizes.hidden * sizes.inner
-                                            : rank * (sizes.hidden + sizes.inner));
-    }
+    kept += static_cast<double>(sizes.parameters(layer));
   }
   return kept / static_cast<double>(sizes.dense_parameters() * std::ssize(record.ranks));
 }
@@ -73,11 +66,15 @@ std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpS
   return least.*size == most.*size ? text : fmt::format("{} to {}", text, most.*size);
 }
 
-// Returns the sizes of a model in words. The words depend on the form, and `ranks` does not include
-// the neurons.
+// Returns the sizes of a model in words: "gate 192, up 192, down 192" for form uv, and for other
+// forms "352 to 448 neurons, pivots of input 192".
 std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfig& config) {
-  if (!record.pivoted()) return ranks_text(record.ranks);
   std::vector<io::MlpShape> shapes = record.ranks;
+  if (!record.pivoted()) {
+    return fmt::format("gate {}, up {}, down {}", range_text(shapes, &io::MlpShape::gate),
+                       range_text(shapes, &io::MlpShape::up),
+                       range_text(shapes, &io::MlpShape::down));
+  }
   for (io::MlpShape& shape : shapes) {
     if (shape.neurons == 0) shape.neurons = config.intermediate_size;
   }
@@ -206,11 +203,6 @@ std::string folder_name(const std::filesystem::path& folder) {
   std::error_code ignored;
   const std::filesystem::path path = std::filesystem::absolute(folder, ignored).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
-
-std::string ranks_text(const std::vector<io::MlpShape>& ranks) {
-  return fmt::format("gate {}, up {}, down {}", range_text(ranks, &io::MlpShape::gate),
-                     range_text(ranks, &io::MlpShape::up), range_text(ranks, &io::MlpShape::down));
 }
 
 std::string_view form_text(std::string_view form) {

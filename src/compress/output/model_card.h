@@ -56,10 +56,6 @@ std::string model_card_text(const ModelCard& card);
 // Returns the last part of a folder's path.
 std::string folder_name(const std::filesystem::path& folder);
 
-// Returns "gate 192, up 192, down 192", or the smallest and the largest rank where layers differ.
-// Rank 0 is "dense".
-std::string ranks_text(const std::vector<io::MlpShape>& ranks);
-
 // Returns what a model of this form (io::CompressionRecord::form) has: "low-rank MLP weights",
 // "narrow MLPs".
 std::string_view form_text(std::string_view form);

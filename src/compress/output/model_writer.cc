@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <utility>
 
 #include "compress/factors/narrow_experts.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/factors/narrow_mlp.h"
 #include "compress/output/factors_file.h"
+#include "compress/output/fused_sources.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/rounding/codes_file.h"
 #include "compress/rounding/map_refit.h"
@@ -131,7 +134,6 @@ class SourceList {
 
   Result<std::vector<TensorSource>> make() {
     for (const auto& [name, tensor] : model_.checkpoint.tensors()) {
-      const auto found = replaced_.find(name);
       if (const auto part = expert_tensor(name); model_.experts != nullptr && part) {
         NMM_TRY(add_of_experts(name, *part, tensor));
         continue;
@@ -140,10 +142,11 @@ class SourceList {
         if (mlp->second.first) NMM_TRY(add_mlp(mlp->second));
         continue;
       }
+      const auto found = replaced_.find(name);
       if (found == replaced_.end()) {
         add_kept(name, tensor);
-        // The two factors take the place of one tensor.
       } else if (!name.ends_with(kFirstEnding)) {
+        // Both factors take the place of the dense weight or, if it has factors, of the second one.
         add_factors(found->second, written_dtype(tensor.dtype));
       }
     }
@@ -286,7 +289,7 @@ class SourceList {
   const ModelSource& model_;
   const std::optional<io::Quantization>& quantization_;
   std::map<std::string, Replaced> replaced_;  // by the names of dense weights and of factors
-  std::map<std::string, ReplacedMlp> mlps_;   // by the names of dense weights
+  std::map<std::string, ReplacedMlp> mlps_;   // by the names of dense weights and biases
   std::vector<TensorSource> sources_;
 };
 
@@ -294,7 +297,10 @@ class SourceList {
 
 Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
-  NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
+  NMM_ASSIGN(auto tensors, SourceList(source, quantization).make());
+  if (source.published) {
+    tensors = fused_sources(std::move(tensors), source.config.architecture);
+  }
   return write_tensors(tensors, source.config.architecture, folder, progress, max_shard_bytes);
 }
 

@@ -27,11 +27,11 @@ struct NewExperts {
   std::vector<std::vector<int32_t>> kept;
   // Whether the kept experts are in `work` (narrow_experts.h). Otherwise they stay as they are.
   bool narrowed = false;
-  // The bases of each layer, which are in `work`, too; empty: there are none.
+  // The ranks of the bases of each layer, which are in `work`, too; empty: there are none.
   std::vector<io::ExpertBases> bases = {};
 };
 
-// The sources of the tensors. References must outlive it.
+// The model to write, and the places of its tensors. References must outlive it.
 //
 // If whole_mlps is false, the factors of matrices with a rank are in `work` (factors_file.h). In
 // the checkpoint such a matrix is dense or has factors of the same rank. If whole_mlps is true, all
@@ -48,6 +48,9 @@ struct ModelSource {
   std::filesystem::path codes = {};
   // Null: experts stay as they are.
   const NewExperts* experts = nullptr;
+  // Whether the published class of the family loads the folder, which then has the matrices that
+  // the class has (fused_sources.h). Our own classes have them split. No tensor may be rounded.
+  bool published = false;
 };
 
 // Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.

@@ -35,7 +35,8 @@ Result<std::vector<std::byte>> bytes_of(const TensorSource& part) {
   return bytes;
 }
 
-// Copies element (n, k) of a part to its place among those of all parts of an expert.
+// Copies the elements of a part, the `which`-th of its expert, to their places among those of all
+// parts of the expert.
 void place(const std::vector<std::byte>& part, int64_t which, const Stack& stack,
            const io::TensorSpec& spec, std::vector<std::byte>& expert) {
   const int64_t size = dtype_size_bytes(spec.dtype), parts = stack.module.parts;

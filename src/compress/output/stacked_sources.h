@@ -10,8 +10,8 @@
 namespace neuronmm::compress {
 
 // Replaces the tensors of experts by stacked ones, whose parts are read one expert at a time. The
-// tensors have canonical names, are not rounded to few bits, and the experts of a layer have one
-// size.
+// tensors must have canonical names and must not be rounded to few bits. All experts of a layer
+// must be there, with one size and one dtype.
 std::vector<TensorSource> stacked_sources(std::vector<TensorSource> sources,
                                           io::Architecture architecture);
 

@@ -21,8 +21,8 @@
 namespace neuronmm::compress {
 namespace {
 
-// The number of elements that are rounded together, 8 to 16 MB of input. That is enough rows to
-// keep all threads busy; more would only need more memory.
+// The number of elements that are converted or rounded together, 8 to 16 MB of input. Assumed: that
+// is enough rows to keep all threads busy, and more would only need more memory.
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 
 int64_t total_bytes(const io::Shard& shard) {
@@ -73,25 +73,18 @@ TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
   return {matrix.dtype, {count, matrix.columns()}, matrix.data + first * row_bytes};
 }
 
-// Passes the rows of a tensor to `use`, some at a time: views of a tensor of ours, and fp32 copies
-// of a tensor in a foreign format.
-Status visit_rows(const TensorView& tensor, const std::function<Status(const TensorView&)>& use) {
-  const int64_t columns = tensor.shape.back(), rows = tensor.size() / columns;
-  const int64_t step = std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, columns));
-  std::vector<float> values;
-  for (int64_t first = 0; first < rows; first += step) {
-    const int64_t count = std::min(step, rows - first);
-    if (tensor.foreign == nullptr) {
-      NMM_TRY(use(rows_of(tensor, first, count)));
-      continue;
-    }
-    values.resize(static_cast<size_t>(count * columns));
-    parallel_ranges(count, [&](int64_t begin, int64_t end) {
-      to_floats(tensor, (first + begin) * columns, (end - begin) * columns,
-                values.data() + begin * columns);
-    });
-    NMM_TRY(
-        use({DType::kF32, {count, columns}, reinterpret_cast<const std::byte*>(values.data())}));
+// Returns how many rows of so many columns are converted or rounded together.
+int64_t rows_of_piece(int64_t columns) {
+  return std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, columns));
+}
+
+// Passes the rows of a matrix to `use`, some at a time: views of a matrix of ours, and fp32 copies
+// of one in a foreign format.
+Status visit_rows(const TensorView& matrix, const TensorSource::Use& use) {
+  if (matrix.foreign != nullptr) return visit_floats(matrix, use);
+  const int64_t step = rows_of_piece(matrix.columns());
+  for (int64_t first = 0; first < matrix.rows(); first += step) {
+    NMM_TRY(use(rows_of(matrix, first, std::min(step, matrix.rows() - first))));
   }
   return {};
 }
@@ -99,7 +92,7 @@ Status visit_rows(const TensorView& tensor, const std::function<Status(const Ten
 // Appends a tensor in a foreign format in the dtype of its spec.
 Status append_foreign(ShardWriter& writer, const io::TensorSpec& spec, const TensorView& tensor) {
   std::vector<std::byte> bytes;
-  return visit_rows(tensor, [&](const TensorView& rows) {
+  return visit_floats(tensor, [&](const TensorView& rows) {
     bytes.clear();
     append_rounded(spec.dtype, reinterpret_cast<const float*>(rows.data), rows.size(), bytes);
     return writer.append(bytes);
@@ -157,9 +150,29 @@ Status append_tensor(const TensorSource& source, ShardWriter& writer) {
 
 }  // namespace
 
+Status visit_floats(const ops::WeightView& weight, const TensorSource::Use& use) {
+  if (weight.size() == 0) return {};
+  const int64_t columns = weight.shape.empty() ? 1 : weight.shape.back();
+  const int64_t rows = weight.size() / columns, step = rows_of_piece(columns);
+  std::vector<float> values;
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    values.resize(static_cast<size_t>(count * columns));
+    parallel_ranges(count, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        ops::to_floats(weight, (first + i) * columns, columns, values.data() + i * columns);
+      }
+    });
+    NMM_TRY(
+        use({DType::kF32, {count, columns}, reinterpret_cast<const std::byte*>(values.data())}));
+  }
+  return {};
+}
+
 Status write_tensors(const std::vector<TensorSource>& sources, io::Architecture architecture,
                      const std::filesystem::path& folder, Progress& progress,
                      int64_t max_shard_bytes) {
+  // A safetensors header needs all sizes before the first byte of data.
   std::vector<io::TensorSpec> specs;
   for (const TensorSource& source : sources) {
     for (io::TensorSpec& spec : model::stored_specs(source.spec, source.rounding)) {
@@ -168,7 +181,6 @@ Status write_tensors(const std::vector<TensorSource>& sources, io::Architecture 
     }
   }
   ShardWriter writer(io::plan_shards(specs, max_shard_bytes), folder);
-  // A safetensors header needs all sizes before the first byte of data.
   progress.start(task::kWriting, std::ssize(sources));
   int64_t done = 0;
   for (const TensorSource& source : sources) {

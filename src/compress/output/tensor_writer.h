@@ -16,12 +16,13 @@
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "ops/quantize.h"
+#include "ops/weights.h"
 
 namespace neuronmm::compress {
 
-// A tensor to write. `visit` is called once and passes the tensor's values on, in several pieces
-// of rows if the tensor is not rounded. If `stored` is set, it returns the rounded tensor, and
-// `visit` is not called.
+// A tensor to write. `visit` is called once and passes the tensor's values on. It may pass several
+// pieces of rows if the tensor is not rounded. If `stored` is set, it returns the rounded tensor,
+// and `visit` is not called.
 struct TensorSource {
   using Use = std::function<Status(const TensorView&)>;
 
@@ -30,6 +31,10 @@ struct TensorSource {
   std::function<Status(const Use&)> visit = {};
   std::function<Result<ops::QuantizedWeight>()> stored = {};
 };
+
+// Passes the values of a weight to `use` in fp32, some rows at a time. A vector is one row, and a
+// tensor without elements is not passed on. Returns the first error of `use`.
+Status visit_floats(const ops::WeightView& weight, const TensorSource::Use& use);
 
 // Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.
 // Tensors get the names that folders of the architecture have. Fails with the tensor's name if a

@@ -55,7 +55,7 @@ struct RankChoice {
 // matrix's entry in the plan of uniform ranks. The choices are the multiples of `block` from the
 // floor to the largest one that saves parameters, then "dense". Of more than 32 multiples only
 // evenly spaced ones are listed, the uniform rank among them. "Dense" costs no more parameters than
-// the next multiple would.
+// the next multiple of `block` would.
 std::vector<RankChoice> rank_choices(const MatrixPlan& uniform, int64_t block,
                                      const MatrixSensitivity& sensitivity);
 

@@ -1,6 +1,7 @@
 #include "compress/sizes/dense_reference.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/parallel.h"
 #include "compress/statistics/normed_mlp.h"
@@ -10,7 +11,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// The number of tokens whose logits of the changed model are in memory at a time.
+// The number of tokens whose logits of the changed model are in memory at a time. Assumed.
 constexpr int64_t kReferencePiece = 256;
 
 // Returns the number of rows whose logits fit into `bytes`, in whole pieces unless all fit.
@@ -35,6 +36,31 @@ double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
   return sum / static_cast<double>(dense.rows);
 }
 
+Result<EmbeddedSequences> embed_sequences(
+    const CompressionInputs& inputs, const std::vector<std::vector<text::TokenId>>& sequences) {
+  const io::ModelConfig& config = inputs.config;
+  NMM_ASSIGN(
+      const TensorView table,
+      inputs.checkpoint.require(model::tensor_prefix(inputs.checkpoint) + "embed_tokens.weight",
+                                {config.vocab_size, config.hidden_size}));
+  int64_t rows = 0;
+  for (const auto& sequence : sequences) rows += std::ssize(sequence);
+  EmbeddedSequences embedded;
+  embedded.hidden = Matrix(rows, config.hidden_size);
+  rows = 0;
+  for (const auto& sequence : sequences) {
+    const int64_t length = std::ssize(sequence);
+    model::embed(table, sequence, config.embedding_scale,
+                 embedded.hidden.view().row_range(rows, length));
+    rows += length;
+    const auto& cache = embedded.caches.emplace_back(
+        inputs.backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, length}));
+    model::begin_sequence(config, length, *cache);
+    embedded.batch.push_back({cache.get(), length});
+  }
+  return embedded;
+}
+
 Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
                                            const std::vector<std::vector<text::TokenId>>& sequences,
                                            int64_t kept_logit_bytes, int64_t stride) {
@@ -42,23 +68,10 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
   DenseReference reference(inputs);
   reference.stride_ = stride;
   reference.rotary_ = model::RotaryTables(config);
-  NMM_ASSIGN(
-      const TensorView table,
-      inputs.checkpoint.require(model::tensor_prefix(inputs.checkpoint) + "embed_tokens.weight",
-                                {config.vocab_size, config.hidden_size}));
-  int64_t rows = 0;
-  for (const auto& sequence : sequences) rows += std::ssize(sequence);
-  Matrix hidden(rows, config.hidden_size);
-  rows = 0;
-  for (const auto& sequence : sequences) {
-    const int64_t length = std::ssize(sequence);
-    model::embed(table, sequence, config.embedding_scale, hidden.view().row_range(rows, length));
-    rows += length;
-    reference.caches_.push_back(
-        inputs.backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, length}));
-    model::begin_sequence(config, length, *reference.caches_.back());
-    reference.batch_.push_back({reference.caches_.back().get(), length});
-  }
+  NMM_ASSIGN(EmbeddedSequences embedded, embed_sequences(inputs, sequences));
+  reference.caches_ = std::move(embedded.caches);
+  reference.batch_ = std::move(embedded.batch);
+  Matrix hidden = std::move(embedded.hidden);
   reference.embedded_ = hidden;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, model::layer_weights(inputs.checkpoint, config, layer));

@@ -19,6 +19,18 @@ namespace neuronmm::compress {
 // Returns the mean over rows of KL(softmax(dense) ‖ softmax(other)), in fp64; both [M, vocab_size].
 double mean_divergence(ConstMatrixView dense, ConstMatrixView other);
 
+// The embedded sequences of a text, with a cache for each of them. A cache has one layer, which
+// every layer uses as layer 0, because attention needs the keys and values of a layer only while
+// that layer runs.
+struct EmbeddedSequences {
+  Matrix hidden;  // [tokens, H], one sequence after the other
+  std::vector<std::unique_ptr<ops::KvCache>> caches;
+  std::vector<ops::SequenceRows> batch;  // the rows of each sequence, with its cache
+};
+// Embeds the sequences. Fails if the embedding table is missing or has another shape.
+Result<EmbeddedSequences> embed_sequences(const CompressionInputs& inputs,
+                                          const std::vector<std::vector<text::TokenId>>& sequences);
+
 // The dense model, with the hidden states of its run on a text.
 class DenseReference {
  public:
@@ -46,8 +58,9 @@ class DenseReference {
   double divergence_with_head(const ops::Linear& head) const;
   // Returns the divergence of the model with another embedding table that is also its LM head.
   // `embedded` [tokens, H] holds the table's rows for the tokens, one sequence after the other.
+  // They are not multiplied by config.embedding_scale yet.
   double divergence_with_table(const ops::Linear& head, Matrix embedded) const;
-  // Returns the divergence of the model that reads these embeddings [tokens, H].
+  // Returns the divergence of the model that reads these rows of an embedding table instead.
   double divergence_with_embeddings(Matrix embedded) const;
   // Returns the dense weights of a layer.
   const model::LayerWeights& weights(int64_t layer) const {
@@ -58,7 +71,7 @@ class DenseReference {
   Result<double> divergence_of(const WithMlp& with_mlp) const;
 
  private:
-  // Takes rows of an embedding table through all layers.
+  // Multiplies rows of an embedding table by the embedding scale and takes them through all layers.
   void run_embedded(MutableMatrixView embedded) const;
   explicit DenseReference(const CompressionInputs& inputs) : inputs_(&inputs) {}
   void add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const;
@@ -73,7 +86,7 @@ class DenseReference {
 
   const CompressionInputs* inputs_;
   model::RotaryTables rotary_;
-  std::vector<std::unique_ptr<ops::KvCache>> caches_;  // one layer per sequence, as layer 0
+  std::vector<std::unique_ptr<ops::KvCache>> caches_;
   std::vector<ops::SequenceRows> batch_;
   std::vector<model::LayerWeights> weights_;
   std::vector<model::DecoderLayer> layers_;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a predicted loss of a basis of outputs counts, compared with those of inputs and neurons.
+// The weight of a predicted loss of a basis of outputs, relative to those of inputs and neurons.
 // Without a metric of the model's outputs, errors in directions in which the experts write little
 // are overrated. Measured: of 1, 1/4 and 1/10, a quarter loses least
 // (docs/measurements/mixture_forms.md).
@@ -62,6 +62,7 @@ DoubleMatrix local_root(const MlpMetric& metric) {
   return root;
 }
 
+// Predicts the losses of all layers and chooses the sizes by them.
 class ExpertChoice {
  public:
   ExpertChoice(const CompressionInputs& inputs, const ExpertSizesRequest& request,
@@ -95,8 +96,8 @@ class ExpertChoice {
   }
 
  private:
-  // The experts that are chosen least often are dropped. Among equals, those with the least sum of
-  // routing weights.
+  // Drops the experts that the router chooses least often. Among experts that it chooses equally
+  // often, drops those with the least sum of routing weights.
   Status drop_experts() {
     NMM_ASSIGN(const int64_t left, experts_left(config_, request_.rule.ratio));
     for (std::vector<ExpertReport>& layer : sizes_.layers) {
@@ -110,8 +111,8 @@ class ExpertChoice {
     return {};
   }
 
-  // Predicts what each number of neurons of each expert of a layer loses, and what each rank of the
-  // layer's bases does.
+  // Predicts the loss of each number of neurons of each expert of a layer, and of each rank of the
+  // layer's bases.
   Status predict(int64_t layer) {
     if (!config_.is_mixture(layer)) return {};
     NMM_ASSIGN(const auto weights, model::layer_weights(inputs_.checkpoint, config_, layer));
@@ -120,8 +121,8 @@ class ExpertChoice {
     SharedEnergies energies(std::move(in));
     for (int64_t expert = 0; expert < config_.experts->count; ++expert) {
       const auto e = static_cast<size_t>(expert);
-      NMM_ASSIGN(ExpertData data, read_expert_data(inputs_, statistics_, layer, expert,
-                                                   weights.mixture->experts[e]));
+      NMM_ASSIGN(MlpData data, read_expert_data(inputs_, statistics_, layer, expert,
+                                                weights.mixture->experts[e]));
       std::vector<int32_t>& order = sizes_.orders[l].emplace_back();
       if (has_fewer_neurons(request_.form)) {
         NMM_ASSIGN(NeuronLosses found, predict_neurons(data.mlp.down_t, data.statistics.neurons,

@@ -2,13 +2,15 @@
 // Chooses which neurons the experts of a mixture keep, which experts a layer keeps, and how large
 // the bases are that the experts of a layer share. `compress` (compressed_mixture.h) calls it.
 //
-//   neurons   All experts lose as many neurons, or each as many as it can spare: all experts of all
-//             layers then share one budget by their predicted losses. Losses of rarely chosen
-//             experts are small, because their statistics count each token by its routing weight.
+//   neurons   All experts lose equally many neurons, or each as many as it can spare. In the second
+//             case all experts of all layers share one budget by their predicted losses. Losses of
+//             rarely chosen experts are small, because their statistics count each token by its
+//             routing weight.
 //   basis     The experts of a layer share bases, of the same rank in all layers, or of the ranks
 //             with the least predicted loss.
-//   mixed     Both, as far as each pays.
-//   experts   The experts that the router chooses least often are dropped, as many in every layer.
+//   mixed     Experts have fewer neurons and share bases, each as far as it pays.
+//   experts   The experts that the router chooses least often are dropped, equally many in every
+//             layer.
 
 #include <cstdint>
 #include <filesystem>
@@ -45,7 +47,7 @@ struct ExpertSizesRequest {
 // The sizes of all experts.
 struct ExpertSizes {
   Form form = Form::kNeurons;  // or kExperts, kBasis, kMixed
-  bool uniform = false;        // all experts have as many neurons
+  bool uniform = false;        // all experts have equally many neurons
   bool by_formula = false;     // the sizes follow from the ratio or from use, not from losses
   // The bases of every layer; empty if the form has none.
   std::vector<BasisReport> bases;
@@ -65,9 +67,11 @@ struct ExpertSizes {
 };
 
 // Fails if no sizes keep as little as the request asks for. Callers ask before any work is done.
+// The model must be a mixture.
 Status check_expert_sizes(const io::ModelConfig& config, const ExpertSizesRequest& request);
 
-// Chooses the sizes. `statistics` is the folder of the statistics.
+// Chooses the sizes. `statistics` is the folder of the statistics. Fails if they cannot be read, if
+// LAPACK fails, or if an interrupt comes; nothing is kept then.
 Result<ExpertSizes> choose_expert_sizes(const CompressionInputs& inputs,
                                         const ExpertSizesRequest& request,
                                         const std::filesystem::path& statistics);

@@ -13,8 +13,10 @@ LayerJob losses_job(int64_t layer, const MlpStatistics& statistics, const MlpMet
 }
 
 PredictedLosses read_losses_result(MessageReader& in) {
-  return {in.values<double>(), in.values<double>(), in.values<double>(),
-          in.values<double>(), in.values<double>(), in.values<int32_t>()};
+  PredictedLosses losses;
+  for (const auto curve : kPredictedCurves) losses.*curve = in.values<double>();
+  losses.order = in.values<int32_t>();
+  return losses;
 }
 
 Result<Bytes> run_losses_job(const JobContext& context, const LayerJob& job) {
@@ -26,10 +28,7 @@ Result<Bytes> run_losses_job(const JobContext& context, const LayerJob& job) {
   const MlpMetric metric = read_metric(in);
   NMM_ASSIGN(const PredictedLosses losses, predict_losses(mlp, statistics, metric));
   MessageWriter out;
-  for (const auto* curve :
-       {&losses.gate, &losses.up, &losses.input, &losses.output, &losses.neurons}) {
-    out.put(*curve);
-  }
+  for (const auto curve : kPredictedCurves) out.put(losses.*curve);
   out.put(losses.order);
   return out.take();
 }

@@ -29,11 +29,6 @@ std::vector<int64_t> unmeasured_layers(const MeasureRequest& request, const fs::
   return layers;
 }
 
-Error stopped(int64_t layer, const MeasureRequest& request) {
-  return interrupted_error(
-      fmt::format("the losses of {} of {} layers are measured", layer, request.shapes.size()));
-}
-
 // Measures one layer and writes its file.
 Status measure_layer(const CompressionInputs& inputs, const MeasureRequest& request,
                      const fs::path& work, const DenseReference& reference, int64_t layer) {
@@ -64,7 +59,10 @@ Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& req
   }
   inputs.progress.start(task::kMeasuringLosses, all, done);
   for (const int64_t layer : layers) {
-    if (interrupted()) return stopped(layer, request);
+    if (interrupted()) {
+      return interrupted_error(
+          fmt::format("the losses of {} of {} layers are measured", done, all));
+    }
     NMM_TRY(measure_layer(inputs, request, work, reference, layer));
     inputs.progress.update(++done, fmt::format("layer {}", layer));
   }
@@ -108,9 +106,8 @@ void correct_losses(const std::vector<io::MlpShape>& shapes, const std::vector<d
   const double mean = count > 0.0 ? std::exp(sum / count) : 1.0;
   for (size_t layer = 0; layer < losses.size(); ++layer) {
     const double factor = factors[layer] > 0.0 ? factors[layer] : mean;
-    PredictedLosses& curves = losses[layer];
-    for (auto* curve : {&curves.gate, &curves.up, &curves.input, &curves.output, &curves.neurons}) {
-      for (double& value : *curve) value *= factor;
+    for (const auto curve : kPredictedCurves) {
+      for (double& value : losses[layer].*curve) value *= factor;
     }
   }
 }

@@ -37,9 +37,9 @@ struct MixtureShape {
   bool operator==(const MixtureShape&) const = default;
 };
 
-// What all mixtures of a model have in common.
+// The sizes that all mixtures of a model have before compression.
 struct MixtureSizes {
-  int64_t hidden = 0, inner = 0, experts = 0;
+  int64_t hidden = 0, inner = 0, experts = 0;  // inner: the neurons of each expert
 
   int64_t dense_parameters() const { return 3 * hidden * inner * experts; }  // of one layer
   MixtureShape whole() const;
@@ -56,7 +56,8 @@ double basis_loss(const MixtureLosses& losses, const io::ExpertBases& bases);
 MixtureShape smallest_mixture(Form form, const MixtureSizes& sizes, int64_t block);
 
 // Returns the rank of both bases of all layers that keeps the share of the rule. It is
-// r = 3·E·I·H·kept / (3·E·I + 2·H), rounded to whole blocks. Fails if a rank is 0 or saves nothing.
+// r = 3·E·I·H·kept / (3·E·I + 2·H), rounded to whole blocks, for E experts of I neurons and
+// kept = 1 - ratio. Fails if the rank is 0 or saves nothing.
 Result<int64_t> uniform_basis(const MixtureSizes& sizes, const RankRule& rule);
 
 // Finds the shapes of all layers whose losses are given. `form` is neurons, basis or mixed. Sizes

@@ -9,15 +9,17 @@
 namespace neuronmm::compress {
 namespace {
 
-// Returns what a tensor takes on disk: of few bits, with its scales and groups.
+// Returns the bytes of a tensor on disk, including the scales and groups of a rounded one.
 int64_t stored_bytes(const io::TensorSpec& spec, const std::optional<LowBitFormat>& rounding) {
   int64_t bytes = 0;
-  for (const io::TensorSpec& stored : model::stored_specs(spec, rounding))
+  for (const io::TensorSpec& stored : model::stored_specs(spec, rounding)) {
     bytes += io::size_bytes(stored);
+  }
   return bytes;
 }
 
-// Sizes of the model that `config` says, as it is and with such weights.
+// Returns the sizes of the model of this config. "Before" is as it is, and "after" is with weights
+// of the given formats.
 Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
   const auto quantization = quantization_of(weights, config);
   Plan plan;
@@ -32,7 +34,7 @@ Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
   return plan;
 }
 
-// Bytes of a weight [out, in], and of a map of pivots. The name does not matter to its size.
+// Return the bytes of a weight [out, in], and of a map of pivots. The name does not matter to them.
 int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
                      const WeightFormats& weights) {
   return stored_bytes({"", config.dtype, {out, in}},
@@ -44,7 +46,7 @@ int64_t map_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
                       weights ? std::optional(kMapFormat) : std::nullopt);
 }
 
-// Down maps back from the intermediate size to the hidden one; gate and up the other way.
+// Returns the plan of a matrix that stays dense.
 MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix,
                         const WeightFormats& weights) {
   MatrixPlan plan;
@@ -58,8 +60,7 @@ MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix 
   return plan;
 }
 
-// A rank that keeps nothing, or one that saves nothing, is refused with what could be done about
-// it.
+// Fails if the rank keeps nothing or saves nothing, and says what could be done about it.
 Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::string& source) {
   const std::string where =
       fmt::format("{}: layer {} {} (K {} x N {})", source, plan.layer, matrix_name(plan.matrix),
@@ -95,7 +96,7 @@ std::vector<io::MlpShape> Plan::mlp_shapes() const {
   return ranks;
 }
 
-// The sizes of the whole model with these ranks: of the dense model, less what factors replace,
+// The sizes of the whole model are those of the dense one, minus the matrices that factors replace,
 // plus the factors.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
                    const WeightFormats& weights) {
@@ -118,7 +119,7 @@ Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ra
   return plan;
 }
 
-// Whole sizes follow from the names and shapes that will be written.
+// The sizes of the whole model follow from the names and shapes that will be written.
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
                     const WeightFormats& weights) {
   Plan plan = dense_plan(config, weights);
@@ -146,9 +147,15 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
       matrix.rank = own > 0 ? own : shared;
       matrix.kept_share = static_cast<double>(neurons * width + map) /
                           static_cast<double>(config.intermediate_size * hidden);
-      const auto of_map = form == Form::kUv ? matrix_bytes : map_bytes;
-      matrix.bytes_after = matrix_bytes(config, width, neurons, weights) +
-                           (has_map ? of_map(config, width, mapped, weights) : 0);
+      // Scales belong to groups within a row, so rows and columns must not be swapped.
+      const bool down = which == MlpMatrix::kDown;
+      matrix.bytes_after = down ? matrix_bytes(config, width, neurons, weights)
+                                : matrix_bytes(config, neurons, width, weights);
+      if (has_map) {
+        const auto of_map = form == Form::kUv ? matrix_bytes : map_bytes;
+        matrix.bytes_after +=
+            down ? of_map(config, mapped, width, weights) : of_map(config, width, mapped, weights);
+      }
       plan.matrices.push_back(matrix);
     }
   }

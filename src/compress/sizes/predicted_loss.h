@@ -23,6 +23,10 @@ struct PredictedLosses {
   std::vector<double> neurons;   // [I + 1]: neurons
   std::vector<int32_t> order;    // [I]: k neurons are the first k of these (neuron_order.h)
 };
+// The curves of losses, for code that treats them alike.
+inline constexpr std::vector<double> PredictedLosses::*kPredictedCurves[] = {
+    &PredictedLosses::gate, &PredictedLosses::up, &PredictedLosses::input, &PredictedLosses::output,
+    &PredictedLosses::neurons};
 
 // The losses of an MLP that only loses neurons, at every number of them, and their order.
 struct NeuronLosses {

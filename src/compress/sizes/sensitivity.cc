@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/interrupt.h"
 #include "base/task_labels.h"
@@ -36,7 +39,7 @@ class TruncatedWeight {
   ops::LinearWeight weight_;
 };
 
-// The bias of the matrix stays.
+// Returns the MLP with this weight in place of one matrix. The bias of the matrix stays.
 ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::LinearWeight& weight) {
   ops::LinearWeight& replaced = which == MlpMatrix::kGate ? mlp.gate
                                 : which == MlpMatrix::kUp ? mlp.up
@@ -54,17 +57,20 @@ class SensitivityPass {
  public:
   SensitivityPass(const CompressionInputs& inputs, const Plan& plan, int64_t block,
                   const GramSource& grams)
-      : checkpoint_(inputs.checkpoint),
+      : inputs_(inputs),
+        checkpoint_(inputs.checkpoint),
         config_(inputs.config),
         plan_(plan),
         block_(block),
         grams_(grams),
         backend_(inputs.backend),
-        probes_(probe_sequences(*inputs.text)),
         progress_(inputs.progress) {}
 
   Result<std::vector<MatrixSensitivity>> run() {
-    NMM_TRY(embed());
+    NMM_ASSIGN(EmbeddedSequences probes, embed_sequences(inputs_, probe_sequences(*inputs_.text)));
+    caches_ = std::move(probes.caches);
+    batch_ = std::move(probes.batch);
+    dense_ = std::move(probes.hidden);
     progress_.start(task::kMeasuringSensitivity, count_steps());
     for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) NMM_TRY(pass_layer(layer));
     NMM_TRY(measure_branches());
@@ -79,28 +85,6 @@ class SensitivityPass {
     bool at_floor = false;
     Matrix hidden;
   };
-
-  Status embed() {
-    NMM_ASSIGN(const TensorView table,
-               checkpoint_.require(model::tensor_prefix(checkpoint_) + "embed_tokens.weight",
-                                   {config_.vocab_size, config_.hidden_size}));
-    int64_t rows = 0;
-    for (const auto& probe : probes_) rows += std::ssize(probe);
-    dense_ = Matrix(rows, config_.hidden_size);
-    rows = 0;
-    for (const auto& probe : probes_) {
-      const int64_t length = std::ssize(probe);
-      model::embed(table, probe, config_.embedding_scale, dense_.view().row_range(rows, length));
-      rows += length;
-      // Attention needs the keys and values of a layer only while that layer runs. The cache
-      // therefore has one layer, which every layer uses as layer 0.
-      caches_.push_back(
-          backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
-      model::begin_sequence(config_, length, *caches_.back());
-      batch_.push_back({caches_.back().get(), length});
-    }
-    return {};
-  }
 
   // Returns the number of progress steps. Every branch counts once when it starts, once at every
   // later layer, and once at the LM head.
@@ -213,13 +197,13 @@ class SensitivityPass {
     return {};
   }
 
+  const CompressionInputs& inputs_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const Plan& plan_;
   int64_t block_;
   const GramSource& grams_;
   const ops::Backend& backend_;
-  const std::vector<std::vector<text::TokenId>> probes_;
   Progress& progress_;
   const model::RotaryTables rotary_ = model::RotaryTables(config_);
   std::vector<std::unique_ptr<ops::KvCache>> caches_;

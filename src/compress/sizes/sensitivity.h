@@ -1,7 +1,7 @@
 #pragma once
 // Measures how much the model's predictions change if one MLP matrix alone is truncated: the mean
 // over tokens of KL(p_dense ‖ p_truncated), in nats, at two ranks per matrix. measured_ranks.h uses
-// it to allocate ranks.
+// it to allocate ranks. `fit` takes its tokens with probe_sequences(), too.
 //
 // A few hundred calibration tokens run through the dense model once, layer by layer. At every
 // matrix and rank, a branch with that truncation starts and runs through the remaining dense

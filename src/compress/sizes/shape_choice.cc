@@ -21,11 +21,6 @@ namespace fs = std::filesystem;
 // (measured, docs/measurements/quality.md).
 constexpr double kFitShare = 0.4;
 
-// The curves that are added up over several layers.
-constexpr std::vector<double> PredictedLosses::*kCurves[] = {
-    &PredictedLosses::gate, &PredictedLosses::up, &PredictedLosses::input, &PredictedLosses::output,
-    &PredictedLosses::neurons};
-
 // Returns one shape for all layers.
 Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const MlpSizes& sizes,
                                    const std::vector<PredictedLosses>& layers) {
@@ -34,7 +29,7 @@ Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const
     // The search treats all layers as one layer with the sum of their losses.
     PredictedLosses sum = layers[0];
     for (size_t layer = 1; layer < layers.size(); ++layer) {
-      for (const auto curve : kCurves) {
+      for (const auto curve : kPredictedCurves) {
         std::ranges::transform(layers[layer].*curve, sum.*curve, (sum.*curve).begin(),
                                std::plus<>());
       }

@@ -1,6 +1,6 @@
 #pragma once
 // Chooses the sizes of every MLP of a model by what they are predicted or measured to cost.
-// compress.cc is the main caller. A run may be interrupted and continued.
+// compress.cc and fit/ call it. A run may be interrupted and continued.
 
 #include <filesystem>
 #include <vector>

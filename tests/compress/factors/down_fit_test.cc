@@ -221,6 +221,22 @@ TEST_F(DownFits, InterruptedRunsResumeToTheSameBytes) {
   }
 }
 
+TEST_F(DownFits, AFitThatHasEndedIsNotRunAgain) {
+  CompressRequest request = shaped("whole", Form::kNarrow);
+  run_well(request);
+  request.out = path("parts");
+  const auto stopped =
+      compress(request, backend_, silent_, {}, {}, nullptr,
+               [](const CompressSummary&) -> Status { return fail("stopped before the end"); });
+  ASSERT_FALSE(stopped.ok());
+  ASSERT_TRUE(fs::exists(path("parts.partial"))) << stopped.error().message;
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(request);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
+}
+
 // The result is the same if any file of the work folder is damaged or lost.
 TEST_F(DownFits, DamagedWorkFilesAreRewritten) {
   CompressRequest request = shaped("whole", Form::kPivoted);

@@ -1,6 +1,7 @@
 // Tests the files with which transformers opens a folder. tests/slow/transformers.sh tests with
 // transformers that it does.
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -10,6 +11,8 @@
 #include "compress/dequantize.h"
 #include "compress/output/transformers_code.h"
 #include "compress/quantize.h"
+#include "io/checkpoint.h"
+#include "io/safetensors.h"
 #include "io/text_file.h"
 #include "places.h"
 
@@ -137,6 +140,49 @@ TEST_F(TransformersFiles, EveryKindOfFolderHasThem) {
     expect_files("int8", stem);
     EXPECT_TRUE(config("int8").contains("neuronmm_quantization"));
     EXPECT_FALSE(config("int8").contains("neuronmm_compression"));
+  }
+}
+
+// Phi-3 is Llama with fused matrices, so both have the same values.
+TEST_F(TransformersFiles, FoldersForPublishedClassesHaveTheMatricesOfTheClass) {
+  const auto write_folders = [&](const std::string& end) {
+    CompressRequest plain = request("plain" + end);
+    plain.form = Form::kNeurons;
+    plain.allocate = Allocate::kUniform;
+    run_well(plain);
+    const fs::path rounded = path("rounded" + end);
+    ASSERT_TRUE(quantize({.model = input_.path(), .out = rounded}, backend_, silent_).ok());
+    const Status made = dequantize(rounded, path("floats" + end), silent_);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+  };
+  write_folders("");
+  auto json = nlohmann::json::parse(model::config_json(config_));
+  json["architectures"] = {"Phi3ForCausalLM"};
+  json["model_type"] = "phi3";
+  input_.write_text("config.json", json.dump());
+  write_folders("-phi3");
+  for (const std::string name : {"plain", "floats"}) {
+    SCOPED_TRACE(name);
+    const std::string out = name + "-phi3";
+    EXPECT_EQ(config(out)["architectures"], nlohmann::json({"Phi3ForCausalLM"}));
+    const auto stored = io::SafetensorsFile::open(path(out) / "model.safetensors");
+    ASSERT_TRUE(stored.ok());
+    const std::string layer = "model.layers.2.";
+    const int64_t rows = (config_.num_attention_heads + 2 * config_.num_key_value_heads) * 8;
+    EXPECT_EQ(stored->tensors().at(layer + "self_attn.qkv_proj.weight").shape,
+              (Shape{rows, kHidden}));
+    EXPECT_TRUE(stored->tensors().contains(layer + "mlp.gate_up_proj.weight"));
+    EXPECT_FALSE(stored->tensors().contains(layer + "self_attn.q_proj.weight"));
+    EXPECT_FALSE(stored->tensors().contains(layer + "mlp.gate_proj.weight"));
+    const auto split = io::Checkpoint::open(path(name)), fused = io::Checkpoint::open(path(out));
+    ASSERT_TRUE(split.ok() && fused.ok());
+    EXPECT_EQ(split->tensors().size(), fused->tensors().size());
+    for (const auto& [tensor_name, tensor] : split->tensors()) {
+      const TensorView& other = fused->tensors().at(tensor_name);
+      ASSERT_EQ(tensor.shape, other.shape) << tensor_name;
+      EXPECT_TRUE(std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data))
+          << tensor_name;
+    }
   }
 }
 

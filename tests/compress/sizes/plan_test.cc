@@ -92,6 +92,32 @@ TEST(Plan, MapsOfPivotsHave8BitsIn4BitModels) {
                                  head * (96 + 2) / 128 + maps * 130 / 128);
 }
 
+// Returns the bytes of all MLP matrices.
+int64_t matrix_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const MatrixPlan& matrix : plan.matrices) bytes += matrix.bytes_after;
+  return bytes;
+}
+
+// Scales belong to groups of 128 columns. No side of these matrices is a multiple of 128, so
+// swapped sides would have another number of scales.
+TEST(Plan, TheBytesOfTheMatricesAreThoseThatTheModelLoses) {
+  io::ModelConfig config = llama_1b();
+  config.intermediate_size = 8136;
+  const auto shapes = [](const io::MlpShape& shape) { return std::vector(16, shape); };
+  const Plan whole = plan_of_shapes(config, Form::kMixed, shapes({}), kInt8);
+  EXPECT_EQ(matrix_bytes(whole),
+            matrix_bytes(plan_of_ranks(config, std::vector<int64_t>(48), kInt8)));
+  const io::MlpShape mixed = {.down = 1000, .input = 1500, .neurons = 7000};
+  const Plan narrow = plan_of_shapes(config, Form::kMixed, shapes(mixed), kInt8);
+  const int64_t indices = 16 * 4 * (1000 + 1500);
+  EXPECT_EQ(matrix_bytes(whole) - matrix_bytes(narrow),
+            whole.bytes_after - narrow.bytes_after + indices);
+  const io::MlpShape ranks = {.gate = 1200, .up = 1100, .down = 1000};
+  const Plan factors = plan_of_shapes(config, Form::kUv, shapes(ranks), kInt8);
+  EXPECT_EQ(matrix_bytes(whole) - matrix_bytes(factors), whole.bytes_after - factors.bytes_after);
+}
+
 void expect_refused(const io::ModelConfig& config, const RankRule& rule,
                     std::initializer_list<const char*> words) {
   const auto plan = make_plan(config, rule, kOriginal, "the/model");
