@@ -47,7 +47,7 @@ class ProposalOdds {
   // nothing is known about the rest.
   void record(std::span<const Proposal> proposals, int64_t accepted);
 
-  static constexpr int64_t kFirstPause = 8, kLongestPause = 128, kTrial = 3;
+  static constexpr int64_t kFirstPause = 8, kLongestPause = 128, kHopelessPause = 1024, kTrial = 3;
 
  private:
   PriorChances chances_;
