@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -216,9 +217,8 @@ def show_errors(options):
             groups.setdefault(name, []).append(error)
     print(f"{'':44s} {'rows':>5s} {'mean abs':>9s} {'median':>8s} {'worst':>8s}")
     for name, found in sorted(groups.items()):
-        found.sort()
         print(f"{name:44s} {len(found):5d} {100 * sum(map(abs, found)) / len(found):7.1f} % "
-              f"{100 * found[len(found) // 2]:+6.1f} % {100 * max(found, key=abs):+6.1f} %")  # fmt: skip
+              f"{100 * statistics.median(found):+6.1f} % {100 * max(found, key=abs):+6.1f} %")  # fmt: skip
 
 
 def main():
