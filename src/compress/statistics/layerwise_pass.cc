@@ -125,8 +125,10 @@ Status LayerwisePass::visit_with_helpers(const LayerVisit& layer_visit,
   embedded_ = false;
   const auto processes = static_cast<size_t>(helpers.processes());
   for (size_t group = 0; group < groups_.size(); group += processes) {
-    helpers.begin_round(!interrupted());
-    if (interrupted()) return stopped();
+    // Asked once, because a signal may come after the helpers know the answer.
+    const bool stops = interrupted();
+    helpers.begin_round(!stops);
+    if (stops) return stopped();
     if (group_sums_.empty()) group_sums_ = zero_sums();
     for (sequence_ = groups_[group].first; sequence_ < groups_[group].end;) visit_next(**visit);
     close_group();

@@ -58,7 +58,7 @@ struct GenerationParameters {
   std::optional<std::vector<std::string>> samplers;  // those listed, by llama.cpp's names
   double typical_p = 1.0, xtc_probability = 0.0, xtc_threshold = 0.1;
   model::DryOptions dry;  // without breakers
-  std::vector<std::string> dry_sequence_breakers;
+  std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
   std::vector<model::LogitBias> logit_bias;
   std::optional<uint64_t> seed;  // nothing for a random one
   std::vector<std::string> stop;

@@ -35,8 +35,6 @@ std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
   return biases;
 }
 
-Json default_breakers() { return {"\n", ":", "\"", "*"}; }
-
 bool is_list_of_strings(const Json& value) {
   return value.is_array() &&
          std::ranges::all_of(value, [](const Json& text) { return text.is_string(); });
@@ -47,7 +45,7 @@ bool is_list_of_strings(const Json& value) {
 std::vector<std::string> read_breakers(FieldReader& fields) {
   const char* const key = "dry_sequence_breakers";
   const Json* found = fields.find(key);
-  Json value = found == nullptr ? default_breakers() : *found;
+  Json value = found == nullptr ? Json(GenerationParameters().dry_sequence_breakers) : *found;
   if (value.is_string()) {
     const std::string text = value.get<std::string>();
     if (text.size() > kMostBreakerTextBytes)
