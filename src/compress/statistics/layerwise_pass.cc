@@ -1,6 +1,7 @@
 #include "compress/statistics/layerwise_pass.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
 
 #include "base/freed_memory.h"

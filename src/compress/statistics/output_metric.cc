@@ -1,7 +1,7 @@
 #include "compress/statistics/output_metric.h"
 
 #include <algorithm>
-#include <map>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <system_error>
