@@ -11,8 +11,7 @@
 // Compiles a function of plain loops for three generations of x86, and the program takes the one
 // for its CPU. g++ has this for no other architecture. With sanitizers it is left out, because they
 // start only after the choice is made.
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(NMM_TRAINING_PLAIN)
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define NMM_TRAINING_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
 #else
 #define NMM_TRAINING_CLONES
