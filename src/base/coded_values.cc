@@ -36,12 +36,14 @@ void decode(const CodedValues& values, int64_t row, int64_t first, int64_t count
   std::array<uint8_t, kCodesAtOnce> codes;
   const std::span<const int32_t> group = values.group_of_column();
   const bool minimums = values.adds_minimum();
+  const CodeKind kind = values.kind();  // a virtual call per element would take too long
+  const std::array<int8_t, 16>& table = values.table();
   const auto value = [&](uint8_t code, float scale, float zero) {
-    switch (values.kind()) {
+    switch (kind) {
       case CodeKind::kFloat8:
         return scale * float8_value(code);
       case CodeKind::kTable4:
-        return scale * static_cast<float>(values.table()[code]);
+        return scale * static_cast<float>(table[code]);
       case CodeKind::kInt4:
       case CodeKind::kInt8:
         break;

@@ -154,8 +154,8 @@ class ThreadTeam {
   // Copies the loop, because it may be reused as soon as this thread has left.
   void take_iterations(int thread) {
     const Loop loop = loop_;
-    internal::follow_binding(thread);
     try {
+      internal::follow_binding(thread);
       for (int offset = 0; offset < loop.threads; ++offset) {
         Share& share = shares_[static_cast<size_t>((thread + offset) % loop.threads)];
         for (int64_t i = share.take(); i < share.end; i = share.take()) {

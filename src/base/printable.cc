@@ -6,6 +6,8 @@ namespace neuronmm {
 namespace {
 
 // Returns how many bytes at the start of the text form one UTF-8 character, or 0 if none do.
+// Encodings that are longer than needed are not UTF-8, because some terminals would read control
+// characters in them. Nor are surrogates and numbers above U+10FFFF (RFC 3629, section 4).
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t length = byte(0) < 0x80   ? 1
@@ -18,6 +20,12 @@ size_t character_length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
+  if (length < 3) return length;
+  const unsigned char second = byte(1);
+  if (byte(0) == 0xe0 && second < 0xa0) return 0;
+  if (byte(0) == 0xed && second > 0x9f) return 0;
+  if (byte(0) == 0xf0 && second < 0x90) return 0;
+  if (byte(0) == 0xf4 && second > 0x8f) return 0;
   return length;
 }
 

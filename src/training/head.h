@@ -29,7 +29,8 @@ struct Head {
   Tensor<T> logits(Tape<T>& tape, const Tensor<T>& x) const;
 };
 
-// Draws labels: which one depends on the seed, on the sequence's number and on the position alone.
+// The seed of drawn labels. A label depends on the seed, the sequence's number, the position and
+// the probabilities alone.
 struct LabelSeed {
   uint64_t seed = 0;
   int64_t sequence = 0;
@@ -39,18 +40,19 @@ struct LabelSeed {
 // `gradient` is not null, it becomes `scale` times the gradient of that sum with respect to
 // `hidden`, and trained tensors of the head get their part. Sums are fp64.
 
-// -log p(label).
+// The loss of a row is -log p(label).
 template <typename T>
 double cross_entropy(const Head<T>& head, MatrixView<const T> hidden,
                      std::span<const text::TokenId> labels, Precision precision, double scale,
                      Rows<T>* gradient);
-// The divergence Σ w·log(w / p) from the teacher's probabilities w. The teacher has as many logits.
+// The loss of a row is the divergence Σ w·log(w / p) from the teacher's probabilities w. The
+// teacher has as many logits.
 template <typename T>
 double divergence(const Head<T>& head, MatrixView<const T> hidden, const Head<T>& teacher,
                   MatrixView<const T> teacher_hidden, Precision precision, double scale,
                   Rows<T>* gradient);
-// -log p(label) for labels that are drawn from p. Row i is position i of the sequence. Appends the
-// labels to `labels`.
+// The loss of a row is -log p(label) for a label that is drawn from p. Row i is position i of the
+// sequence. Appends the labels to `labels`.
 template <typename T>
 double own_label_loss(const Head<T>& head, MatrixView<const T> hidden, const LabelSeed& seed,
                       Precision precision, std::vector<text::TokenId>& labels, Rows<T>* gradient);

@@ -13,6 +13,8 @@ namespace {
 
 // Moving an element costs as much as this many multiply-adds. Assumed.
 constexpr int64_t kMoveWork = 2;
+// Reading an element of a checkpoint costs as much as this many. Assumed.
+constexpr int64_t kLoadWork = 4;
 // The columns whose sums a thread computes at a time.
 constexpr int64_t kColumns = 64;
 
@@ -104,7 +106,7 @@ void load(const ops::WeightView& weight, const std::string& name, Parameter<T>& 
   if (weight.empty()) return;
   const bool vector = weight.shape.size() == 1;
   Rows<T> values(vector ? 1 : weight.rows(), vector ? weight.size() : weight.columns());
-  for_each_piece(values.rows(), 4 * values.columns(), [&](int64_t first, int64_t last) {
+  for_each_piece(values.rows(), kLoadWork * values.columns(), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       if constexpr (std::is_same_v<T, float>) {
         to_floats(weight, i * values.columns(), values.columns(), values.row(i));

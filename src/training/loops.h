@@ -11,8 +11,7 @@
 // Compiles a function of plain loops for three generations of x86, and the program takes the one
 // for its CPU. g++ has this for no other architecture. With sanitizers it is left out, because they
 // start only after the choice is made.
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(NMM_TRAINING_PLAIN)
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define NMM_TRAINING_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
 #else
 #define NMM_TRAINING_CLONES
@@ -51,25 +50,25 @@ template <>
   return std::tanh(x);
 }
 
-// Σ a·b.
+// Returns Σ a·b.
 template <typename T>
 T dot(const T* a, const T* b, int64_t count);
-// The largest of at least one number.
+// Returns the largest of at least one number.
 template <typename T>
 T largest_of(const T* x, int64_t count);
-// Σ e^(x − shift).
+// Returns Σ e^(x − shift).
 template <typename T>
 T power_sum(const T* x, T shift, int64_t count);
-// y = factor · e^(x − shift), where y may be x.
+// Computes y = factor · e^(x − shift), where y may be x.
 template <typename T>
 void powers(const T* x, T shift, T factor, int64_t count, T* y);
-// y = factor · x, where y may be x.
+// Computes y = factor · x, where y may be x.
 template <typename T>
 void scaled(T factor, const T* x, int64_t count, T* y);
-// y = x + factor · change, where y may be x.
+// Computes y = x + factor · change, where y may be x.
 template <typename T>
 void add_scaled(const T* x, T factor, const T* change, int64_t count, T* y);
-// y = cap · tanh(x / cap), where y may be x.
+// Computes y = cap · tanh(x / cap), where y may be x.
 template <typename T>
 void soft_cap(T cap, const T* x, int64_t count, T* y);
 

@@ -22,7 +22,8 @@ namespace neuronmm::training {
 
 using TokenSequence = std::vector<text::TokenId>;
 
-// kOneByOne: a layer is in memory only between Model::read_layer and Model::drop_layer.
+// Says which layers are in memory. With kOneByOne a layer is there only between Model::read_layer
+// and Model::drop_layer.
 enum class Residence { kLoaded, kOneByOne };
 
 // The weights that a folder may have. Rounded ones are trained as what they stand for.

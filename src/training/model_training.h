@@ -2,7 +2,7 @@
 // Training through the whole model: distillation from a teacher, or learning from text.
 
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "training/model.h"
 

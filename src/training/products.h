@@ -24,9 +24,9 @@ Precision fastest_precision();
 template <typename T>
 class LeftFactor {
  public:
-  // A = x.
+  // Sets A = x.
   void pack(MatrixView<const T> x, Precision precision);
-  // A = xᵀ.
+  // Sets A = xᵀ.
   void pack_transposed(MatrixView<const T> x, Precision precision);
   const Rows<T>& values() const { return values_; }
 
@@ -38,9 +38,9 @@ class LeftFactor {
 template <typename T>
 class RightFactor {
  public:
-  // W = w.
+  // Sets W = w.
   void pack(MatrixView<const T> w, Precision precision);
-  // W = wᵀ.
+  // Sets W = wᵀ.
   void pack_transposed(MatrixView<const T> w, Precision precision);
   bool empty() const { return values_.empty(); }
   void clear() { values_.clear(); }

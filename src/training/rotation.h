@@ -2,7 +2,7 @@
 // Rotary position embeddings (RoPE) of all kinds, by the frequencies of model/rope.h.
 
 #include <map>
-#include <memory>
+#include <utility>
 
 #include "io/model_config.h"
 #include "model/rope.h"

@@ -75,7 +75,7 @@ struct Parameter {
   bool trained() const { return !gradient.empty(); }
   int64_t size() const { return rows * columns; }
   void set(std::string tensor_name, Rows<T> values);
-  // The precision of products with the parameter, on a tape of precision `of_tape`.
+  // Returns the precision of products with the parameter, on a tape of precision `of_tape`.
   Precision precision(Precision of_tape) const { return exact ? Precision::kFp32 : of_tape; }
   // Returns the factor of Y = X·W, and that of dX = dY·Wᵀ. W is [columns, rows] here.
   const RightFactor<T>& forward(Precision precision) const;

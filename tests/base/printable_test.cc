@@ -25,5 +25,15 @@ TEST(Printable, BytesThatAreNotUtf8AreEscaped) {
   EXPECT_EQ(printable(""), "");
 }
 
+TEST(Printable, EncodingsThatUtf8ForbidsAreEscaped) {
+  EXPECT_EQ(printable("\xe0\x82\x9b"), "\\xe0\\x82\\x9b") << "a C1 control in three bytes";
+  EXPECT_EQ(printable("\xf0\x80\x80\x9b"), "\\xf0\\x80\\x80\\x9b") << "an escape in four bytes";
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "a surrogate";
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "above U+10FFFF";
+  const std::string_view first_and_last =
+      "\u0800 \ud7ff \ue000 \U00010000 \U0010ffff";  // of the ranges beside those
+  EXPECT_EQ(printable(first_and_last), first_and_last);
+}
+
 }  // namespace
 }  // namespace neuronmm

@@ -203,7 +203,7 @@ class BlockRoundingRun {
     progress.start(task::kRounding, total, found);
     for (int64_t i = found; i < total; ++i) {
       if (interrupted()) {
-        return interrupted_error(fmt::format("{} of {} matrices are rounded", i, total));
+        return interrupted_error(fmt::format("rounding has done {} of {} steps", i, total));
       }
       const Readers& step = steps_[static_cast<size_t>(i)];
       return_freed_memory();

@@ -21,6 +21,7 @@ namespace neuronmm::compress {
 // The type of each tensor, by its name in the model folder.
 using gguf_out::BlockTypes;
 
+// Settings of a rounding to block types.
 struct BlockRounding {
   // False: every value goes to the nearest one, and inputs.text is not used.
   bool by_text = true;

@@ -1,8 +1,10 @@
 // Rounds kTileRows rows of a weight to a block type. The grids have been fitted with the diagonal
 // of H as weights; round_in_order() chooses codes (rounding/code_rounding-inl.h).
 //
-//   sweep   Improves blocks one by one, the others unchanged. It may choose other groups and other
-//           scales. Then it improves the codes by coordinate descent. J never grows.
+//   sweep   Improves one block after the other, or several small ones together, while all others
+//           stay unchanged. It may choose other groups and other scales. Then it improves the codes
+//           by coordinate descent. J can grow only where the scales of several small blocks change
+//           together.
 //
 // This file is for one instruction set; Highway includes it once per target.
 
@@ -23,17 +25,22 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::compress {
 namespace HWY_NAMESPACE {
 
-// The number of columns whose gradient is computed at once, at least.
+// The number of columns whose gradient is computed at once, at least. Assumed: products of fewer
+// columns are slower.
 constexpr int64_t kSweepColumns = 128;
 // Other steps that a sweep tries for a group without integers of its own, as factors. Assumed: the
 // first fit is seldom further away, and least squares find what lies between them.
 constexpr float kTriedFactors[] = {0.92F, 0.95F, 0.975F, 1.025F, 1.05F, 1.08F};
-// The offsets that are tried with them, in steps away from the present one.
+// The offsets that are tried with them, in steps away from the present one. Assumed.
 constexpr float kTriedShifts[] = {-0.5F, 0.0F, 0.5F};
-// By how much the integers of a group may change in one sweep.
+// By how much the integers of a group may change in one sweep. Assumed: the next sweep can go
+// further.
 constexpr int kMultiplierReach = 1, kMinimumReach = 1, kSignedMultiplierReach = 2;
 // The largest minimum that six bits hold.
 constexpr int kLargestMinimum = 63;
+// The determinant of the equations for d and dmin, as a fraction of what it is at most. Below it
+// the two numbers do nearly the same, and only d is fitted. Assumed.
+constexpr double kLeastDeterminant = 1e-4;
 
 // The numbers that one choice tries for a group.
 struct TriedNumbers {
@@ -41,6 +48,7 @@ struct TriedNumbers {
   int multiplier, minimum;
 };
 
+// Holds kTileRows rows with their grids, codes and errors.
 class BlockRows : public CodeRounding<BlockGrids> {
  public:
   BlockRows(const RoundingGram& gram, const std::vector<float>& group_roots, BlockGrids grids,
@@ -72,7 +80,7 @@ inline void BlockRows::sweep(bool choose_grids) {
       for (int64_t c = part.first; c < part.last; c += grids_.shape.weights) {
         fit_scales(c / grids_.shape.weights, gradient.data() + (c - first) * kTileRows);
       }
-      // fit_scales() knows only the gradient of its own block.
+      // fit_scales() updates only the gradient of its own block.
       if (part.last - part.first > grids_.shape.weights) compute_gradient(part, gradient.data());
     }
     for (int pass = 0; pass < kPasses; ++pass) descend(part, gradient.data());
@@ -81,7 +89,8 @@ inline void BlockRows::sweep(bool choose_grids) {
 
 inline size_t BlockRows::choices() const {
   const gguf_out::BlockShape& shape = grids_.shape;
-  if (!shape.has_groups()) return std::size(kTriedFactors) * (shape.has_min ? 3 : 1);
+  if (!shape.has_groups())
+    return std::size(kTriedFactors) * (shape.has_min ? std::size(kTriedShifts) : 1);
   if (!shape.has_min) return 2 * kSignedMultiplierReach + 1;
   return (2 * kMultiplierReach + 1) * (2 * kMinimumReach + 1);
 }
@@ -189,7 +198,7 @@ inline void BlockRows::fit_scales(int64_t block, float* gradient) {
     float& dmin = grids_.dmin[static_cast<size_t>(block * kTileRows) + r];
     const double determinant = double{dd[r]} * mm[r] - double{dm[r]} * dm[r];
     double best_d = 0, best_min = 0;
-    if (determinant > 1e-4 * dd[r] * mm[r]) {
+    if (determinant > kLeastDeterminant * dd[r] * mm[r]) {
       best_d = (double{mm[r]} * xd[r] - double{dm[r]} * xm[r]) / determinant;
       best_min = (double{dd[r]} * xm[r] - double{dm[r]} * xd[r]) / determinant;
     } else if (dd[r] > 0) {

@@ -11,6 +11,7 @@
 
 namespace neuronmm::compress {
 
+// The result for kTileRows rows.
 struct RoundedBlockRows {
   BlockGrids grids;
   std::vector<uint8_t> code;  // [columns, kTileRows]

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/parallel.h"
 #include "compress/block_rounding/block_rows.h"
+#include "compress/rounding/weight_tile.h"
 #include "gguf_out/block_fit.h"
 #include "ops/weights.h"
 
@@ -57,17 +59,6 @@ void fit_rows(const DoubleMatrix& w_t, const RoundingGram& gram, int64_t first, 
   }
 }
 
-// Returns rows of w_t / unit as a tile [columns, kTileRows]. Missing rows are 0.
-std::vector<float> block_tile(const DoubleMatrix& w_t, double unit, int64_t first, int64_t count) {
-  std::vector<float> tile(static_cast<size_t>(w_t.columns() * kTileRows));
-  for (int64_t c = 0; c < w_t.columns(); ++c) {
-    const double* const from = w_t.column(c) + first;
-    for (int64_t r = 0; r < count; ++r)
-      tile[static_cast<size_t>(c * kTileRows + r)] = static_cast<float>(from[r] / unit);
-  }
-  return tile;
-}
-
 void pack_rows(const RoundedBlockRows& rows, int64_t count, std::byte* out) {
   const BlockGrids& grids = rows.grids;
   for (int64_t r = 0; r < count; ++r) {
@@ -88,8 +79,7 @@ Result<std::vector<std::byte>> blocks_by_gram(const DoubleMatrix& w_t, const Rou
     largest = larger_or_nan(largest, std::abs(w_t.data()[i]));
   }
   NMM_TRY(check_range(largest, type));
-  // Tiles are in units of this power of two, so that fp32 can hold all squares.
-  const double unit = largest > 0 ? std::exp2(std::ilogb(largest)) : 1.0;
+  const double unit = tile_unit(largest);
   NMM_ASSIGN(const std::vector<float> roots, gram.group_roots(gguf_out::shape_of(type).group));
   const int64_t row_bytes = gguf_out::encoded_bytes(type, w_t.columns());
   std::vector<std::byte> out(static_cast<size_t>(w_t.rows() * row_bytes));
@@ -97,8 +87,8 @@ Result<std::vector<std::byte>> blocks_by_gram(const DoubleMatrix& w_t, const Rou
     const int64_t first = tile * kTileRows, count = std::min(kTileRows, w_t.rows() - first);
     BlockGrids grids(type, w_t.columns(), unit);
     fit_rows(w_t, gram, first, count, grids);
-    const RoundedBlockRows rows = round_block_rows(gram, roots, std::move(grids),
-                                                   block_tile(w_t, unit, first, count), settings);
+    const RoundedBlockRows rows =
+        round_block_rows(gram, roots, std::move(grids), tile_of(w_t, unit, first, count), settings);
     pack_rows(rows, count, out.data() + first * row_bytes);
   });
   return out;

@@ -148,8 +148,8 @@ int64_t enough_tokens(const io::ModelConfig& config) {
 
 void choose_measured(const std::vector<Tokens>& spare, int64_t longest,
                      CalibrationSequences& result) {
-  // The length of a piece. It is short enough for kMeasuredTokens tokens to come from several
-  // places of a text.
+  // The length of a piece. Assumed: it is short enough for kMeasuredTokens tokens to come from
+  // several places of a text, and long enough for most tokens to have a context.
   constexpr int64_t kPieceTokens = 512;
   const int64_t length = std::min(longest, kPieceTokens);
   std::vector<Tokens> pieces = pieces_of(spare, length, /*whole_only=*/true);

@@ -35,6 +35,7 @@ inline constexpr int64_t kShapeCalibrationTokens = 32 * 1024;
 // not.
 inline constexpr int64_t kMeasuredTokens = 2048;
 
+// A calibration text and its name.
 struct NamedText {
   // `name` is what messages call the text.
   std::string name, text;

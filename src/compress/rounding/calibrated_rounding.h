@@ -1,14 +1,13 @@
 #pragma once
 // Rounds a model to 8, 6 or 4 bits by what a calibration text says of it. A text helps in two ways:
 //
-//   smoothing   factors per channel make the values that share a scale similar in size
-//   (smoothing.h) GPTQ        codes are chosen so that the layers' outputs on the text change least
-//               (round_model.h)
+// * Smoothing (smoothing.h) multiplies channels by factors that make the values that share a scale
+//   similar in size.
+// * GPTQ (round_model.h) chooses codes so that the layers' outputs on the text change least.
 //
 // quantize.cc is the caller. It hands the result to model_writer.h.
 
 #include <filesystem>
-#include <optional>
 
 #include "compress/calibration/calibration_text.h"
 #include "compress/rounding/row_rounding.h"

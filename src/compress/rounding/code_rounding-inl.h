@@ -33,15 +33,16 @@ namespace neuronmm::compress {
 namespace HWY_NAMESPACE {
 
 // The number of columns in which errors are propagated one column at a time. The errors of all
-// earlier columns are added by one matrix product.
+// earlier columns are added by one matrix product. Assumed.
 constexpr int64_t kOrderBlock = 64;
 // The number of passes of the coordinate descent over a block. The second pass gains little, but it
-// is cheap compared with the matrix product for the block's gradient.
+// is cheap compared with the matrix product for the block's gradient. Assumed.
 constexpr int kPasses = 2;
 // The number of columns in which the coordinate descent propagates changes one column at a time.
-// The gradient of that many columns stays in the first-level cache.
+// The gradient of that many columns stays in the first-level cache. Assumed.
 constexpr int64_t kDescentColumns = 32;
-// The most columns that share a grid and are tried together.
+// The most columns that share a grid and are tried together: those of the largest group of a
+// format.
 constexpr int64_t kMostColumns = 32;
 using GroupTile = std::array<float, kMostColumns * kTileRows>;
 using DescentTile = std::array<float, kDescentColumns * kTileRows>;

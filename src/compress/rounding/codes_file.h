@@ -14,7 +14,6 @@
 // `neuronmm fit` reads them to measure what rounding costs (fit/rounding_losses.h).
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "base/result.h"

@@ -32,10 +32,10 @@ constexpr float kHalfSteps = 30;  // codes 0 ... 15 in units of half a step, as 
 // The range of zz and the largest sc of a 4-bit group (documented in ops/low_bit.h).
 constexpr int kFewestHalves = 8, kMostHalves = 23, kLargestMultiplier = 16;
 // Fractions of the step that covers all values of a group. A smaller step clips outliers and
-// represents the other values more finely.
+// represents the other values more finely. Assumed.
 constexpr float kShrunk[] = {1.0F, 0.94F, 0.88F, 0.82F, 0.76F, 0.7F};
 // Multipliers to try for the group with the largest step of a block. Above 13 few zero points keep
-// the bytes within ±127. The first multiplier is valid with every zero point.
+// the bytes within ±127. The first multiplier is valid with every zero point. Assumed.
 constexpr int kTopMultipliers[] = {10, 8, 9, 11, 12, 13, 14, 15, 16};
 
 // Some columns of a tile, and the weight of each column's squared errors.

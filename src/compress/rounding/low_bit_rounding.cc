@@ -4,30 +4,16 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "compress/rounding/weight_tile.h"
 #include "ops/weights.h"
 
 namespace neuronmm::compress {
 namespace {
 
-// Returns a power of two near the largest |value|. Weights are divided by it, so that fp32 can hold
-// all their squares.
-double magnitude_of(const DoubleMatrix& w_t) {
+double largest_magnitude(const DoubleMatrix& w_t) {
   double largest = 0;
   for (int64_t i = 0; i < w_t.size(); ++i) largest = std::max(largest, std::abs(w_t.data()[i]));
-  return largest > 0 ? std::exp2(std::ilogb(largest)) : 1.0;
-}
-
-// Returns rows [first, first + count) of w_t / unit as a tile [columns, kTileRows]. Missing rows
-// are 0.
-std::vector<float> tile_of(const DoubleMatrix& w_t, double unit, int64_t first, int64_t count) {
-  std::vector<float> tile(static_cast<size_t>(w_t.columns() * kTileRows));
-  for (int64_t c = 0; c < w_t.columns(); ++c) {
-    const double* const from = w_t.column(c) + first;
-    for (int64_t r = 0; r < count; ++r) {
-      tile[static_cast<size_t>(c * kTileRows + r)] = static_cast<float>(from[r] / unit);
-    }
-  }
-  return tile;
+  return largest;
 }
 
 ops::Codes empty_codes(ops::LowBitFormat format, int64_t rows, int64_t columns) {
@@ -73,7 +59,7 @@ Result<ops::Codes> round_by_gram(const DoubleMatrix& w_t, const RoundingGram& gr
     NMM_ASSIGN(roots, gram.group_roots(format.group));
   }
   ops::Codes codes = empty_codes(format, w_t.rows(), w_t.columns());
-  const double unit = magnitude_of(w_t);
+  const double unit = tile_unit(largest_magnitude(w_t));
   parallel_for((w_t.rows() + kTileRows - 1) / kTileRows, [&](int64_t block) {
     const int64_t first = block * kTileRows, count = std::min(kTileRows, w_t.rows() - first);
     const RoundedRows rows =

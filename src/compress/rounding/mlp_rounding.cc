@@ -15,10 +15,7 @@ constexpr double kRoundedFitRidge = 1e-6;
 
 // Returns the Gram matrix of the first `count` inputs.
 DoubleMatrix leading(DoubleMatrix gram, int64_t count) {
-  if (count == gram.columns()) return gram;
-  DoubleMatrix out(count, count);
-  for (int64_t j = 0; j < count; ++j) std::copy_n(gram.column(j), count, out.column(j));
-  return out;
+  return count == gram.columns() ? std::move(gram) : gram.first_block(count);
 }
 
 // Returns the matrix [r, K] that makes the narrowed input from the full one: the identity in the
@@ -125,6 +122,9 @@ class MlpRounding {
   // Rounds the second factor by the Gram matrix of the first one's output, then fits and rounds the
   // first.
   Status round_factors_of(const char* which, const DoubleMatrix& in) const {
+    if (tensors_.finished(name(which, "_u_proj")) && tensors_.finished(name(which, "_v_proj"))) {
+      return {};
+    }
     DoubleMatrix v_t = weight(which, "_u_proj"), u_t = weight(which, "_v_proj");
     balance_factors(v_t, u_t);
     const DoubleMatrix gram = divided_inputs(in, factors(which, "_v_proj"));

@@ -19,8 +19,8 @@
 namespace neuronmm::compress {
 
 // Rounds the MLP whose tensor names begin with `prefix`. `statistics` is only called if codes are
-// missing from the work folder. Tensors whose codes are there are left as they are, so that an
-// interrupted run continues.
+// missing from the work folder. Tensors whose codes are there keep them, so that an interrupted run
+// continues.
 Status round_mlp(const TensorRounding& tensors, const ops::MlpWeight& mlp,
                  const std::string& prefix,
                  const std::function<Result<MlpStatistics>()>& statistics);

@@ -24,7 +24,7 @@ struct QuantizedFormats {
   LowBitFormat linear = {}, lm_head = {};
   // The formats of single matrices, by names as io::Quantization has them. Only fit sets them.
   std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
-  // Of an embedding table that is not the LM head; io::kFloatFormat if it stays floats.
+  // The format of an embedding table that is not the LM head; io::kFloatFormat if it stays floats.
   LowBitFormat embedding = io::kFloatFormat;
   // Whether the caller has asked for these formats.
   bool lm_head_given = false, embedding_given = false;
@@ -46,8 +46,9 @@ QuantizedFormats quantized_formats(int bits, std::optional<int> group = {},
 using WeightFormats = std::optional<QuantizedFormats>;
 
 // Returns the formats that a caller's options ask for. Without `bits` weights keep their dtype.
-// Returns an error for bits other than 8, 6 and 4, for groups other than 16 and 32, for a group
-// although nothing has 4 bits, and for bits of the head or the table if weights are not rounded.
+// Returns an error for bits other than 8, 6 and 4 (the table may have 16, too), for groups other
+// than 16 and 32, for a group although nothing has 4 bits, and for bits of the head or the table if
+// weights are not rounded.
 Result<WeightFormats> weight_formats(std::optional<int> bits, std::optional<int> group = {},
                                      std::optional<int> lm_head_bits = {},
                                      OptionNames names = OptionNames::kKeywords,

@@ -165,7 +165,7 @@ Status round_model(const ModelRounding& rounding, const fs::path& work, Progress
   progress.start(task::kRounding, run.steps(), found);
   for (int64_t step = 0; step < run.steps(); ++step) {
     if (interrupted()) {
-      return interrupted_error(fmt::format("{} of {} matrices are rounded", step, run.steps()));
+      return interrupted_error(fmt::format("rounding has done {} of {} steps", step, run.steps()));
     }
     NMM_TRY(run.round(step));
     if (step < found) continue;  // nothing had to be done

@@ -28,9 +28,8 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::compress {
 namespace HWY_NAMESPACE {
 
-using ops::GroupOf4Bits;
-
-// By how much sc and zz (ops::GroupOf4Bits) may change in one sweep.
+// By how much sc and zz (ops::GroupOf4Bits) may change in one sweep. Assumed: the next sweep can go
+// further.
 constexpr int kMultiplierSteps = 1, kZeroSteps = 2;
 
 // The number of groups that a sweep tries for each group.
@@ -41,8 +40,8 @@ inline GroupOf4Bits nearby(GroupOf4Bits present, size_t choice) {
   constexpr int kZeros = 2 * kZeroSteps + 1;
   const int sc = static_cast<int>(choice) / kZeros - kMultiplierSteps;
   const int zz = static_cast<int>(choice) % kZeros - kZeroSteps;
-  return {std::clamp(present.multiplier + sc, 1, 16),
-          std::clamp(present.twice_zero_point + zz, 8, 23)};
+  return {std::clamp(present.multiplier + sc, 1, kLargestMultiplier),
+          std::clamp(present.twice_zero_point + zz, kFewestHalves, kMostHalves)};
 }
 
 // Holds kTileRows rows with their grids, codes and errors.
@@ -60,8 +59,7 @@ class RowRounding : public CodeRounding<RowGrids> {
 
  private:
   void choose_group(int64_t group, const float* gradient);
-  TileGrid trial_grid(int64_t group, std::span<const ops::GroupOf4Bits> present,
-                      size_t choice) const;
+  TileGrid trial_grid(int64_t group, std::span<const GroupOf4Bits> present, size_t choice) const;
   void fit_scale(int64_t block, float* gradient);
 
   const std::vector<float>& group_roots_;

@@ -13,7 +13,7 @@ namespace neuronmm::compress {
 
 // The number of rows of a tile, which is larger than the vectors of any processor. It is large
 // enough for efficient matrix products, and small enough that the arrays of one group stay in the
-// first-level cache. Missing rows of the last tile are zeros.
+// first-level cache. Assumed. Missing rows of the last tile are zeros.
 constexpr int64_t kTileRows = 128;
 
 // The number of codes of a format whose codes are not all integers between two numbers.

@@ -11,8 +11,8 @@
 //   down                 in the rows of up
 //   o                    in the rows of v; heads that share a value head share its factors
 //
-// What the experts of a mixture read is not divided, because the router reads it, too, and might
-// then choose otherwise. The neurons of clamped SwiGLU are no multiples of up and are left out.
+// The input of a mixture's experts is not divided, because the router reads it, too, and might then
+// choose otherwise. The neurons of clamped SwiGLU are no multiples of up and are left out.
 //
 // The idea is that of SmoothQuant (arXiv 2211.10438), with other factors.
 //

@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "compress/linear_algebra/gram.h"
+#include "compress/statistics/means_file.h"
 #include "compress/statistics/open_mlp.h"
 #include "io/safetensors.h"
 
@@ -113,7 +114,8 @@ void complete_expert(std::span<DoubleMatrix*> sums, const DoubleMatrix& in, doub
 
 }  // namespace
 
-// Assumed: with fewer tokens than neurons, the Gram matrix of the neurons cannot have full rank.
+// Assumed to be enough: with fewer tokens than neurons, the Gram matrix of the neurons cannot have
+// full rank.
 int64_t enough_tokens_of_expert(const io::ModelConfig& config) { return config.experts->width; }
 
 std::vector<Shape> expert_sum_shapes(const io::ModelConfig& config, Gathered what) {
@@ -296,6 +298,7 @@ Result<DoubleMatrix> read_layer_inputs(const fs::path& work, int64_t layer,
 
 Result<DoubleMatrix> read_basis_outputs(const fs::path& work, int64_t layer,
                                         const io::ModelConfig& config) {
+  NMM_CHECK(has_bases(config));
   NMM_ASSIGN(auto means,
              read_means(statistics_path(work, layer), {{layer_means(config)[kBasisOut]}}));
   return std::move(means[0]);

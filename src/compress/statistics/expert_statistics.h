@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compress/statistics/means_file.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "io/model_config.h"
 #include "model/layer_weights.h"
@@ -90,8 +89,8 @@ Result<MlpStatistics> read_expert_statistics(const std::filesystem::path& work, 
 // Reads the mean of x·xᵀ [H, H] over all tokens, where x is what the layer's router reads.
 Result<DoubleMatrix> read_layer_inputs(const std::filesystem::path& work, int64_t layer,
                                        const io::ModelConfig& config);
-// Reads the mean of s·sᵀ [H, H], where s is what the basis of the layer's outputs reads. Fails if
-// the model has no bases.
+// Reads the mean of s·sᵀ [H, H], where s is what the basis of the layer's outputs reads. The
+// experts of the model must share bases.
 Result<DoubleMatrix> read_basis_outputs(const std::filesystem::path& work, int64_t layer,
                                         const io::ModelConfig& config);
 // Reads how often each expert of each layer was chosen. A layer that is no mixture has an empty

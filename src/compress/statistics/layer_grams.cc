@@ -5,6 +5,7 @@
 
 #include "base/task_labels.h"
 #include "compress/statistics/layerwise_pass.h"
+#include "compress/statistics/matrix_tensor.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "compress/statistics/normed_mlp.h"
 #include "io/safetensors.h"
@@ -67,10 +68,6 @@ fs::path layer_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("gram-{:05}.safetensors", layer);
 }
 
-std::span<const std::byte> bytes_of(const DoubleMatrix& matrix) {
-  return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(matrix.size())));
-}
-
 Status write_layer(const fs::path& path, const LayerGrams& grams) {
   const Shape shape = {grams.in.rows(), grams.in.columns()};
   NMM_ASSIGN(auto writer,
@@ -83,17 +80,9 @@ Status write_layer(const fs::path& path, const LayerGrams& grams) {
 
 Result<LayerGrams> read_layer(const fs::path& path, int64_t hidden) {
   NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
-  LayerGrams grams{DoubleMatrix(hidden, hidden), DoubleMatrix(hidden, hidden)};
-  for (const auto& [name, gram] :
-       {std::pair(kInName, &grams.in), std::pair(kOutName, &grams.out)}) {
-    const auto found = file.tensors().find(name);
-    if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
-        found->second.shape != Shape{hidden, hidden}) {
-      return fail("{}: expected tensor {} F64 {}", path.string(), name,
-                  shape_string({hidden, hidden}));
-    }
-    to_doubles(found->second, 0, gram->size(), gram->data());
-  }
+  LayerGrams grams;
+  NMM_ASSIGN(grams.in, read_matrix(file, kInName, {hidden, hidden}, path.string()));
+  NMM_ASSIGN(grams.out, read_matrix(file, kOutName, {hidden, hidden}, path.string()));
   return grams;
 }
 

@@ -1,10 +1,12 @@
 #include "compress/statistics/layerwise_pass.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
 
 #include "base/freed_memory.h"
 #include "compress/statistics/data_parallel.h"
+#include "compress/statistics/matrix_tensor.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/rope.h"
@@ -19,17 +21,11 @@ constexpr const char* kHiddenName = "hidden";
 std::string sum_name(size_t which) { return fmt::format("sum_{}", which); }
 std::string group_sum_name(size_t which) { return fmt::format("group_sum_{}", which); }
 
-template <typename Owner>
-std::span<const std::byte> bytes_of(const Owner& matrix, int64_t size) {
-  return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(size)));
-}
-
-// Returns whether the saved state has this tensor with exactly the type and shape that this run
+// Returns whether the saved state has hidden states of exactly the type and shape that this run
 // would have saved.
-bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
-         const Shape& shape) {
-  const auto found = file.tensors().find(name);
-  return found != file.tensors().end() && found->second.dtype == dtype &&
+bool has_hidden(const io::SafetensorsFile& file, const Shape& shape) {
+  const auto found = file.tensors().find(kHiddenName);
+  return found != file.tensors().end() && found->second.dtype == DType::kF32 &&
          found->second.shape == shape;
 }
 
@@ -225,9 +221,10 @@ Status LayerwisePass::save() const {
                                {"sequence", std::to_string(sequence_)},
                                {"sums", std::to_string(sums_.size())},
                                {"group_sums", std::to_string(group_sums_.size())}}));
-  for (const DoubleMatrix& sum : sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
-  for (const DoubleMatrix& sum : group_sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
-  NMM_TRY(writer.append(bytes_of(hidden_, hidden_.rows() * hidden_.columns())));
+  for (const DoubleMatrix& sum : sums_) NMM_TRY(writer.append(bytes_of(sum)));
+  for (const DoubleMatrix& sum : group_sums_) NMM_TRY(writer.append(bytes_of(sum)));
+  const auto values = static_cast<size_t>(hidden_.rows() * hidden_.columns());
+  NMM_TRY(writer.append(std::as_bytes(std::span(hidden_.data(), values))));
   return writer.finish();
 }
 
@@ -250,7 +247,7 @@ bool LayerwisePass::load() {
   const bool ours = layer >= 0 && layer < num_layers_ && sequence >= 0 &&
                     sequence <= std::ssize(sequences()) && all_or_none(number("sums")) &&
                     all_or_none(number("group_sums")) &&
-                    has(*file, kHiddenName, DType::kF32, {first_row_.back(), hidden_size_});
+                    has_hidden(*file, {first_row_.back(), hidden_size_});
   if (!ours) return false;
   std::vector<DoubleMatrix> sums, group_sums;
   if (!load_sums(*file, sum_name, number("sums"), sums) ||
@@ -269,10 +266,9 @@ bool LayerwisePass::load() {
 bool LayerwisePass::load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t),
                               int64_t count, std::vector<DoubleMatrix>& sums) const {
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    const Shape& shape = settings_.sums[i];
-    if (!has(file, name(i), DType::kF64, shape)) return false;
-    DoubleMatrix& sum = sums.emplace_back(shape.at(0), shape.at(1));
-    to_doubles(file.tensors().at(name(i)), 0, sum.size(), sum.data());
+    auto sum = read_matrix(file, name(i), settings_.sums[i], {});
+    if (!sum.ok()) return false;
+    sums.push_back(std::move(sum).value());
   }
   return true;
 }

@@ -1,5 +1,6 @@
 #include "compress/statistics/mlp_metric.h"
 
+#include "compress/statistics/matrix_tensor.h"
 #include "io/safetensors.h"
 
 namespace neuronmm::compress {
@@ -12,14 +13,7 @@ constexpr double kDamping = 0.01;
 
 Result<DoubleMatrix> metric_tensor(const io::SafetensorsFile& file, const std::string& name,
                                    const Shape& shape, const std::string& source) {
-  const auto found = file.tensors().find(name);
-  if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
-      found->second.shape != shape) {
-    return fail("{}: expected tensor {} F64 {}", source, name, shape_string(shape));
-  }
-  const bool vector = shape.size() == 1;
-  DoubleMatrix out(vector ? 1 : shape[0], vector ? shape[0] : shape[1]);
-  to_doubles(found->second, 0, out.size(), out.data());
+  NMM_ASSIGN(DoubleMatrix out, read_matrix(file, name, shape, source));
   if (!out.all_finite()) return fail("{}: {}: found NaN or infinity", source, name);
   return out;
 }

@@ -3,8 +3,8 @@
 // token:
 //
 // * An error e of an MLP's output costs eᵀ·out·e / 2.
-// * An error e of gate's output i (before silu) costs gate[i]·e² / 2, and one of up's output i
-//   costs up[i]·e² / 2.
+// * An error e of gate's output i, before the activation, costs gate[i]·e² / 2, and one of up's
+//   output i costs up[i]·e² / 2.
 //
 // Method "two-sided" takes the metric from one backward pass: it is the Fisher information, the
 // mean over tokens of the gradient's square, with labels drawn from the model itself. Method
@@ -14,7 +14,6 @@
 // metric.
 
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "compress/linear_algebra/linear_algebra.h"
@@ -23,6 +22,7 @@
 
 namespace neuronmm::compress {
 
+// The metric of one layer. H hidden_size, I intermediate_size.
 struct MlpMetric {
   DoubleMatrix out;              // [H, H]
   std::vector<double> gate, up;  // [I]
@@ -33,10 +33,10 @@ struct MlpMetric {
 // weights and statistics of the MLP alone. `down_t` is [H, I].
 MlpMetric local_metric(const MlpStatistics& statistics, const DoubleMatrix& down_t);
 
-// Reads the metric of a layer from a file of output_metric.h. A hundredth of
-// the mean diagonal is added to the diagonal of `out`, because a few sequences leave directions
-// without a gradient. The checksum of the file is not compared; the caller does that once for all
-// layers.
+// Reads the metric of a layer from a file of output_metric.h. A hundredth of the mean diagonal is
+// added to the diagonal of `out`, because a few sequences leave directions without a gradient.
+// Fails if a tensor is missing, has another shape, or holds NaN or infinity. The checksum of the
+// file is not compared; the caller does that once for all layers.
 Result<MlpMetric> read_metric(const std::filesystem::path& file, int64_t layer,
                               const io::ModelConfig& config);
 

@@ -1,6 +1,5 @@
 #include "compress/statistics/mlp_statistics.h"
 
-#include <algorithm>
 #include <optional>
 #include <system_error>
 

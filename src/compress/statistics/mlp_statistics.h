@@ -8,7 +8,6 @@
 // have count as h = 0.
 
 #include <filesystem>
-#include <vector>
 
 #include "base/result.h"
 #include "compress/linear_algebra/linear_algebra.h"

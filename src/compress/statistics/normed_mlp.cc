@@ -1,6 +1,7 @@
 #include "compress/statistics/normed_mlp.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace neuronmm::compress {
 

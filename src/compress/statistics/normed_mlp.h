@@ -3,7 +3,6 @@
 // fit of down (neurons_visit.h) and the measurements in compress/sizes use it.
 
 #include <memory>
-#include <vector>
 
 #include "base/tensor.h"
 #include "compress/linear_algebra/linear_algebra.h"
@@ -17,8 +16,8 @@ namespace neuronmm::compress {
 // are fitted to what they alone compute.
 void remove_bias(const ops::LinearWeight& linear, MutableMatrixView y);
 
-// `backend` and what `mlp` points to must outlive the object. `residual` [M, H] has one token per
-// row.
+// An MLP with the norms around it. `backend` and what `mlp` points to must outlive the object.
+// `residual` [M, H] has one token per row.
 class NormedMlp {
  public:
   // The norms around the MLP are those of `layer`, whatever the weights of `mlp` are.

@@ -1,7 +1,7 @@
 #include "compress/statistics/output_metric.h"
 
 #include <algorithm>
-#include <map>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -14,6 +14,7 @@
 #include "compress/linear_algebra/gram.h"
 #include "compress/linear_algebra/linear_algebra.h"
 #include "compress/statistics/data_parallel.h"
+#include "compress/statistics/matrix_tensor.h"
 #include "compress/statistics/sequence_groups.h"
 #include "io/checksum.h"
 #include "io/safetensors.h"
@@ -43,10 +44,6 @@ LayerSums zero_sums(const io::ModelConfig& config) {
   sums.emplace_back(1, config.intermediate_size);
   sums.emplace_back(1, config.intermediate_size);
   return sums;
-}
-
-std::span<const std::byte> sum_bytes(const DoubleMatrix& matrix) {
-  return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(matrix.size())));
 }
 
 // Computes sums[j] += Σ x[i][j]² over the rows.
@@ -101,7 +98,7 @@ class SavedSums {
     NMM_ASSIGN(auto writer,
                io::SafetensorsWriter::create_checked(
                    path(layer), specs, {{"of", of_}, {"groups", std::to_string(groups)}}));
-    for (const DoubleMatrix& sum : sums) NMM_TRY(writer.append(sum_bytes(sum)));
+    for (const DoubleMatrix& sum : sums) NMM_TRY(writer.append(bytes_of(sum)));
     NMM_TRY(writer.finish());
     groups_[static_cast<size_t>(layer)] = groups;
     return {};
@@ -131,13 +128,8 @@ class SavedSums {
     NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path(layer)));
     LayerSums sums = zero_sums(config_);
     for (size_t i = 0; i < sums.size(); ++i) {
-      const auto found = file.tensors().find(kSumNames[i]);
-      if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
-          found->second.size() != sums[i].size()) {
-        return fail("{}: expected {} F64 values in tensor {}; delete the file",
-                    path(layer).string(), sums[i].size(), kSumNames[i]);
-      }
-      to_doubles(found->second, 0, sums[i].size(), sums[i].data());
+      NMM_ASSIGN(sums[i], read_matrix(file, kSumNames[i], {sums[i].rows(), sums[i].columns()},
+                                      path(layer).string()));
     }
     return sums;
   }
@@ -175,7 +167,7 @@ Status write_means_of(const SavedSums& saved, const io::ModelConfig& config, int
         return fail("{}: the MLP of layer {} has gradients that are NaN or infinite", source,
                     layer);
       }
-      NMM_TRY(writer.append(sum_bytes(sum)));
+      NMM_TRY(writer.append(bytes_of(sum)));
     }
   }
   return writer.finish();

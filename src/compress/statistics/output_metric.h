@@ -27,18 +27,19 @@ namespace neuronmm::compress {
 // over the text.
 std::vector<std::vector<text::TokenId>> metric_sequences(const CalibrationSequences& text);
 
+// The settings of make_output_metric().
 struct MetricRequest {
   std::vector<std::vector<text::TokenId>> sequences;
   std::filesystem::path work;  // the folder of unfinished work
   std::filesystem::path file;  // the result
-  uint64_t seed = 0;           // of the drawn labels
+  uint64_t seed = 0;           // decides which labels are drawn
   // Says between two layers whether the work is to stop.
   std::function<bool()> stop = interrupted;
 };
 
 // Writes a safetensors file with a checksum (io::SafetensorsFile::open_checked). The metadata has
 // hidden_size, intermediate_size, num_hidden_layers and tokens. Every layer has three tensors:
-//   model.layers.0.mlp.metric_out   F64 [H, H]  the mean of g gT, where g is the gradient with
+//   model.layers.0.mlp.metric_out   F64 [H, H]  the mean of g·gᵀ, where g is the gradient with
 //                                               respect to the output of down, before its norm if
 //                                               there is one
 //   model.layers.0.mlp.metric_gate  F64 [I]     the mean square of the gradient with respect to the

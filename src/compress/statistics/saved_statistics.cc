@@ -7,7 +7,6 @@
 #include "compress/statistics/mlp_metric.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "io/calibration_source.h"
-#include "io/checksum.h"
 #include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
@@ -146,11 +145,9 @@ Result<SavedStatistics> SavedStatistics::open(const fs::path& folder,
   }
   NMM_ASSIGN(saved.has_metric_, io::is_there(saved.metric()));
   if (!saved.has_metric_) return saved;
-  NMM_ASSIGN(const auto checked, io::SafetensorsFile::open_checked(saved.metric()));
-  (void)checked;
+  NMM_TRY(io::SafetensorsFile::open_checked(saved.metric()));
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    NMM_ASSIGN(const MlpMetric metric, read_metric(saved.metric(), layer, config));
-    (void)metric;
+    NMM_TRY(read_metric(saved.metric(), layer, config));
   }
   return saved;
 }
