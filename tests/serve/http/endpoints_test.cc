@@ -185,6 +185,8 @@ TEST_F(HttpTest, LlamaCppsEndpointsAnswerInItsForm) {
   EXPECT_EQ(streamed.body.find("[DONE]"), std::string::npos);
   const TestJson props = TestJson::parse(client.get("/props").body);
   EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 512);
+  EXPECT_EQ(props["default_generation_settings"]["params"]["dry_sequence_breakers"],
+            TestJson::parse(R"(["\n", ":", "\"", "*"])"));
   // A slot is free soon after the last byte of its answer.
   const auto is_processing = [&] {
     return TestJson::parse(client.get("/slots").body)[0]["is_processing"] == true;
