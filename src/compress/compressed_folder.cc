@@ -65,9 +65,7 @@ Result<std::string> config_text(const CompressedModel& model, const fs::path& or
 // Writes the weights of `model` without rounding.
 Status write_floats(const CompressedModel& model, const fs::path& work, const fs::path& folder,
                     Progress& progress) {
-  if (model.reconstruction != nullptr) {
-    return write_reconstructed_model(unreconstructed_model(work), work, folder, progress);
-  }
+  if (model.reconstruction != nullptr) return write_reconstructed_floats(work, folder, progress);
   return write_model({.checkpoint = model.checkpoint,
                       .config = model.config,
                       .matrices = model.plan.matrices,
@@ -87,15 +85,8 @@ Status write_rounded(const CompressedModel& model, const io::Quantization& quant
                         .whole_mlps = narrows_mlps(model.request)},
                        quantization, folder, progress);
   }
-  const fs::path floats = work / "reconstructed";
-  NMM_TRY(io::make_folder(floats));
-  NMM_TRY(write_floats(model, work, floats, progress));
   NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
-  NMM_TRY(io::write_text_file(floats / "config.json", config));
-  NMM_ASSIGN(const auto opened, io::open_model(floats));
-  return write_model(
-      {.checkpoint = opened.checkpoint, .config = opened.config, .matrices = {}, .work = work},
-      quantization, folder, progress);
+  return write_reconstructed_rounded(config, quantization, work, folder, progress);
 }
 
 }  // namespace
@@ -110,6 +101,24 @@ Status write_unreconstructed_model(const CompressedModel& model, const fs::path&
   NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
   NMM_TRY(write_floats(model, work, folder, progress));
   return io::write_text_file(folder / "config.json", config);
+}
+
+Status write_reconstructed_floats(const fs::path& work, const fs::path& folder,
+                                  Progress& progress) {
+  return write_reconstructed_model(unreconstructed_model(work), work, folder, progress);
+}
+
+Status write_reconstructed_rounded(const std::string& config, const io::Quantization& quantization,
+                                   const fs::path& work, const fs::path& folder,
+                                   Progress& progress) {
+  const fs::path floats = work / "reconstructed";
+  NMM_TRY(io::make_folder(floats));
+  NMM_TRY(write_reconstructed_floats(work, floats, progress));
+  NMM_TRY(io::write_text_file(floats / "config.json", config));
+  NMM_ASSIGN(const auto opened, io::open_model(floats));
+  return write_model(
+      {.checkpoint = opened.checkpoint, .config = opened.config, .matrices = {}, .work = work},
+      quantization, folder, progress);
 }
 
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,

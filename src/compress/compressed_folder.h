@@ -16,6 +16,7 @@
 #include "compress/sizes/shaped_model.h"
 #include "io/checkpoint.h"
 #include "io/folder_writer.h"
+#include "io/quantization.h"
 
 namespace neuronmm::compress {
 
@@ -36,6 +37,14 @@ struct CompressedModel {
 Status write_unreconstructed_model(const CompressedModel& model, const std::filesystem::path& work,
                                    Progress& progress);
 std::filesystem::path unreconstructed_model(const std::filesystem::path& work);
+
+// Writes the reconstructed layers of `work` with all other weights: as floats, or rounded. The
+// rounding reads them from a folder of floats in `work`, whose config.json is `config`.
+Status write_reconstructed_floats(const std::filesystem::path& work,
+                                  const std::filesystem::path& folder, Progress& progress);
+Status write_reconstructed_rounded(const std::string& config, const io::Quantization& quantization,
+                                   const std::filesystem::path& work,
+                                   const std::filesystem::path& folder, Progress& progress);
 
 // Writes everything except the model card. The factors or MLPs come from output.resume_folder().
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,

@@ -57,7 +57,7 @@ void add_shapes(const CompressRequest& request, std::vector<ExpectedTask>& tasks
 void add_reconstruction(const CompressRequest& request, std::vector<ExpectedTask>& tasks) {
   if (request.reconstruct.mode == Reconstruct::Mode::kOff || !request.calibration) return;
   tasks.push_back({task::kWriting, kWriting});
-  tasks.push_back({kReconstructingTask, kReconstructing});
+  tasks.push_back({task::kReconstructing, kReconstructing});
   if (request.weights) tasks.push_back({task::kWriting, kWriting});
 }
 
