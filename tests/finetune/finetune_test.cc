@@ -179,6 +179,33 @@ TEST_F(Finetune, TheBestStateOnTheHeldOutTextIsKept) {
   }
 }
 
+// Weights are trained in fp32, and the folder has fewer bits. The best state is chosen by the loss
+// that the folder will have.
+TEST_F(Finetune, TheFolderHasTheLossOfTheKeptState) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    model::TestTensors tensors = factored_tensors(config_, 3);
+    for (auto& [name, tensor] : tensors) tensor.dtype = dtype;
+    write_model(input_, config_, tensors);
+    FinetuneRequest wanted = request("out");
+    wanted.teacher = dense_.path();
+    wanted.validation = input_.path() / "other.txt";
+    wanted.force = true;
+    const FinetuneSummary summary = run_or_throw(wanted);
+    const Measurement best = best_of(summary.position.measurements);
+    EXPECT_LT(best.held_out, summary.position.measurements.front().held_out);
+    EXPECT_NEAR(validation_loss(path("out"), wanted), best.held_out, 1e-6 * best.held_out);
+    // A change that rounding undoes is no gain.
+    wanted.recipe.learning_rate = 1e-9;
+    const FinetuneSummary nothing = run_or_throw(wanted);
+    EXPECT_GT(nothing.position.updates, 0);
+    for (const Measurement& measurement : nothing.position.measurements) {
+      EXPECT_EQ(measurement.held_out, nothing.position.measurements.front().held_out);
+    }
+    EXPECT_EQ(best_of(nothing.position.measurements).step, 0);
+  }
+}
+
 // The tiny model has random weights, so that it wants a much higher rate than the usual one: the
 // trial goes up as far as it may.
 TEST_F(Finetune, ATrialFindsTheLearningRate) {
