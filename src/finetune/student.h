@@ -42,7 +42,8 @@ class Student {
   training::Model<float>& model() { return *model_; }
   training::ModelTraining<float>& training() { return *training_; }
   training::Optimizer<float>& optimizer() { return *optimizer_; }
-  // Makes the trained tensors compute with what a folder will hold, for as long as the object lives.
+  // Makes the trained tensors compute with what a folder will hold, for as long as the object
+  // lives.
   training::WrittenValues<float> as_written();
   const std::map<std::string, KeptGrid>& grids() const { return grids_; }
 

@@ -67,9 +67,10 @@ void add_compression(const io::ModelConfig& config, const Rounding& rounding,
     return;
   }
   card.tags = {"pruned"};
-  card.facts = {{"form", record->form},
-                {"ratio asked to be removed from the experts", fmt::format("{:.4g}", record->ratio)},
-                {"weights", weights_name(rounding)}};
+  card.facts = {
+      {"form", record->form},
+      {"ratio asked to be removed from the experts", fmt::format("{:.4g}", record->ratio)},
+      {"weights", weights_name(rounding)}};
 }
 
 Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,

@@ -14,8 +14,8 @@
 namespace neuronmm::training {
 
 // The weights of a mixture, Y = Σ w_e · MLP_e(X) over the k experts of each token. Products of the
-// router are never rounded, as in inference, because rounded logits would choose other experts. With
-// shared bases (ops::MixtureWeight) the experts read input(X), and Y is output of their sum.
+// router are never rounded, as in inference, because rounded logits would choose other experts.
+// With shared bases (ops::MixtureWeight) the experts read input(X), and Y is output of their sum.
 template <typename T>
 struct Mixture {
   Linear<T> router;            // [E, H]

@@ -1,5 +1,5 @@
-// Tests compressions of mixtures whose experts share bases. The compressed model is compared with the
-// dense one that has the products of its tensors.
+// Tests compressions of mixtures whose experts share bases. The compressed model is compared with
+// the dense one that has the products of its tensors.
 
 #include <cmath>
 

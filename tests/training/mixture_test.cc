@@ -76,8 +76,8 @@ TEST(Mixtures, GradientsOfSharedBasesAgreeWithDifferences) {
     return mixture.run(tape, in[0], {});
   });
   differences.add_input(kRouted, kFeatures);
-  for_each_parameter(
-      mixture, [&](Parameter<double>& parameter) { differences.add_parameter(parameter); });
+  for_each_parameter(mixture,
+                     [&](Parameter<double>& parameter) { differences.add_parameter(parameter); });
   differences.compare_entries();
 }
 

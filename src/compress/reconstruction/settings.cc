@@ -31,8 +31,8 @@ int64_t most_neurons(const io::ModelConfig& config) {
   int64_t most = 0;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const bool mixture = config.is_mixture(layer);
-    most = std::max(most, mixture ? config.experts->count * config.experts->width
-                                  : config.intermediate_size);
+    most = std::max(
+        most, mixture ? config.experts->count * config.experts->width : config.intermediate_size);
   }
   return most;
 }

@@ -47,7 +47,8 @@ class MixturesReconstruct : public MixtureTest {
 };
 
 TEST_F(MixturesReconstruct, InEveryForm) {
-  for (const Form form : {Form::kMixed, Form::kBasis, Form::kNeurons, Form::kExperts, Form::kAuto}) {
+  for (const Form form :
+       {Form::kMixed, Form::kBasis, Form::kNeurons, Form::kExperts, Form::kAuto}) {
     SCOPED_TRACE(form_name(form));
     expect_learns(learning(std::string(form_name(form)), form));
   }

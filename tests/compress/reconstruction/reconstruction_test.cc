@@ -43,7 +43,8 @@ class LayersLearn : public testing::Test {
     compressed_config_ = training::drawn_config(form);
     dense_config_ = compressed_config_;
     dense_config_.compression.reset();
-    if (dense_config_.experts) dense_config_ = training::drawn_config(form.substr(0, form.find('.')));
+    if (dense_config_.experts)
+      dense_config_ = training::drawn_config(form.substr(0, form.find('.')));
     dense_tensors_ = training::drawn_tensors(dense_config_);
     compressed_tensors_ = training::drawn_tensors(compressed_config_, "other.");
     // Everything except the layers is the same in both models.
