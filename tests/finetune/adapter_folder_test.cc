@@ -70,6 +70,22 @@ TEST_F(FinetuneAdapter, AnInterruptedRunAndAnotherSeed) {
   EXPECT_NE(file("parts"), file("whole"));
 }
 
+TEST_F(FinetuneAdapter, AKilledRunGivesTheSameBytes) {
+  FinetuneRequest wanted = adapter_request("whole");
+  run_or_throw(wanted);
+  wanted.out = path("parts");
+  for (const bool saves : {true, false}) {  // after each step, or never
+    wanted.save_every = saves ? std::chrono::milliseconds(-1) : std::chrono::hours(1);
+    run_and_die(wanted, 4);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    run_and_die(wanted, 9);
+    run_or_throw(wanted);
+    EXPECT_EQ(bytes("parts", "adapter_model.safetensors"),
+              bytes("whole", "adapter_model.safetensors"));
+    fs::remove_all(path("parts"));
+  }
+}
+
 TEST_F(FinetuneAdapter, IsRefusedForCompressedModels) {
   FinetuneRequest wanted = adapter_request("adapter");
   write_model(input_, config_, compressed_model(config_, "narrow", 3));

@@ -7,8 +7,6 @@
 #include <limits>
 
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/task_labels.h"
 #include "compress/output/model_card.h"
@@ -122,22 +120,6 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
     EXPECT_EQ(to_text(summary.position), to_text(expected.position));
     fs::remove_all(path("parts"));
   }
-}
-
-// Runs the request in a child process that is killed after a step, or in the trial before it.
-void run_and_die(const FinetuneRequest& request, int64_t step) {
-  const pid_t child = fork();
-  if (child == 0) {
-    set_num_threads(1);
-    Progress silent;
-    (void)finetune(request, silent, [step](const StepReport& report) {
-      if (report.step == step) raise(SIGKILL);
-    });
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status)) << "step " << step << " was not reached";
 }
 
 // The state is saved after each step or never, so that a killed run goes on or begins again.
