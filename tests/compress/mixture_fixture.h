@@ -14,7 +14,7 @@ class MixtureTest : public CompressTest {
     config_ = small_config();
     config_.architecture = io::Architecture::kMixtral;
     config_.experts = io::Experts{.count = count, .active = active, .width = kInner};
-    tensors_ = model::random_tensors(config_, 20261201);
+    tensors_ = model::random_tensors(config_, seed_);
     if (change) change(tensors_);
     write_model(input_, tensors_);
   }
@@ -34,6 +34,8 @@ class MixtureTest : public CompressTest {
   io::ModelConfig config_of(const std::string& out) const {
     return io::ModelConfig::load(path(out) / "config.json").value();
   }
+
+  uint64_t seed_ = 20261201;  // of use_mixture()
 };
 
 }  // namespace neuronmm::compress

@@ -19,6 +19,7 @@ class MixturesOnBases : public MixtureTest {
 
   void SetUp() override {
     MixtureTest::SetUp();
+    seed_ = 20261202;
     use_mixture(4, 2);
   }
   CompressRequest on_bases(const std::string& out, Form form, Allocate allocate,

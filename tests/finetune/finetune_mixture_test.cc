@@ -1,5 +1,8 @@
 // Tests fine-tuning of mixtures of experts and of attention with sinks.
 
+#include <algorithm>
+#include <set>
+
 #include "compress/merge_adapter.h"
 #include "cpu/backend.h"
 #include "finetune_fixture.h"
@@ -31,19 +34,28 @@ class FinetuneMixture : public Finetune {
     for (const auto& [name, tensor] : file.tensors()) names.insert(name);
     return names;
   }
-  // Expects that exactly the tensors of layers have changed, except routers.
+  // The values may be those of an expert in a stacked tensor.
+  static std::vector<float> values_of(const TensorView& tensor) {
+    std::vector<float> values(static_cast<size_t>(tensor.size()));
+    to_floats(tensor, 0, tensor.size(), values.data());
+    return values;
+  }
+  // Expects that exactly the tensors of layers have changed, except routers. An expert stays as it
+  // was if no token has chosen it.
   void expect_only_layers_changed(const fs::path& out) {
     const auto before = io::Checkpoint::open(input_.path()), after = io::Checkpoint::open(out);
     ASSERT_TRUE(before.ok() && after.ok());
     ASSERT_EQ(before->tensors().size(), after->tensors().size());
+    int64_t changed_experts = 0;
     for (const auto& [name, tensor] : before->tensors()) {
       const TensorView& other = after->tensors().at(name);
       ASSERT_EQ(other.shape, tensor.shape);
-      ASSERT_EQ(other.dtype, tensor.dtype);
-      EXPECT_EQ(is_trained(name),
-                !std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data))
-          << name;
+      const bool changed = values_of(tensor) != values_of(other);
+      const bool of_expert = name.find(".experts.") != std::string::npos;
+      EXPECT_TRUE(of_expert || changed == is_trained(name)) << name;
+      changed_experts += of_expert && changed ? 1 : 0;
     }
+    EXPECT_GT(changed_experts, 0);
   }
 };
 
@@ -60,12 +72,17 @@ TEST_F(FinetuneMixture, EveryFormLearnsAndKeepsItsShape) {
     EXPECT_LT(best_of(summary.position.measurements).held_out,
               0.95 * summary.position.measurements.front().held_out);
     expect_only_layers_changed(path("out"));
-    EXPECT_EQ(io::ModelConfig::load(path("out") / "config.json").value().experts, config_.experts);
+    const io::Experts written =
+        io::ModelConfig::load(path("out") / "config.json").value().experts.value();
+    EXPECT_EQ(written.count, config_.experts->count);
+    EXPECT_EQ(written.widths, config_.experts->widths);
+    EXPECT_EQ(written.bases, config_.experts->bases);
     EXPECT_FALSE(fs::exists(path("out") / "modeling_neuronmm.py"));
-    // The class that opened the folder still finds experts where it had them.
-    if (!config_.compression) {
-      EXPECT_EQ(stored_names(path("out")), stored_names(input_.path()));
-    }
+    // Published classes of some families have the experts of a layer in one tensor.
+    const std::set<std::string> names = stored_names(path("out"));
+    const bool stacked = std::ranges::none_of(
+        names, [](const std::string& stored) { return stored.find("experts.0.") != stored.npos; });
+    EXPECT_EQ(stacked, name == "gpt_oss" || name == "granite_moe");
     EXPECT_EQ(model::all_logits(*model::Transformer::load(path("out"), *backend_), {1, 2}).rows(),
               2);
   }
@@ -160,7 +177,7 @@ TEST_F(FinetuneMixture, AdaptersChangeAttentionAlone) {
     int changed = 0;
     for (const auto& [tensor_name, tensor] : before->tensors()) {
       const TensorView& other = after->tensors().at(tensor_name);
-      const bool same = std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data);
+      const bool same = values_of(tensor) == values_of(other);
       EXPECT_EQ(!same, may_adapt(tensor_name, config_)) << tensor_name;
       changed += same ? 0 : 1;
     }

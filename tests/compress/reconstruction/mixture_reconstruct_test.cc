@@ -35,7 +35,7 @@ class MixturesReconstruct : public MixtureTest {
     for (const LayerOutcome& layer : learnt.layers) EXPECT_LE(layer.after, layer.before);
     EXPECT_LT(learnt.mean_after(), learnt.mean_before());
     // The files are those of the same model, except for the numbers.
-    EXPECT_NE(bytes(out), bytes(out + "-plain"));
+    EXPECT_TRUE(bytes(out) != bytes(out + "-plain"));
     EXPECT_EQ(bytes(out).size(), bytes(out + "-plain").size());
     EXPECT_EQ(config_of(out).experts, config_of(out + "-plain").experts);
     EXPECT_EQ(config_of(out).quantization, config_of(out + "-plain").quantization);
@@ -58,7 +58,11 @@ TEST_F(MixturesReconstruct, InEveryForm) {
 TEST_F(MixturesReconstruct, WithSinksAndBiases) {
   use_family(io::Architecture::kGptOss, true);
   config_.experts = io::Experts{.count = 5, .active = 2, .width = kInner, .router_bias = true};
-  tensors_ = model::random_tensors(config_, 20261201);
+  tensors_ = model::random_tensors(config_, seed_);
+  for (auto& [name, tensor] : tensors_) {  // else experts hardly matter beside the residual
+    if (!name.ends_with("down_proj.weight")) continue;
+    for (float& value : tensor.values) value *= 10.0f;
+  }
   write_model(input_, tensors_);
   for (const Form form : {Form::kMixed, Form::kExperts}) {
     SCOPED_TRACE(form_name(form));

@@ -160,7 +160,7 @@ TEST_P(EveryLayerLearns, AndTheErrorsAreThoseOfTheResult) {
 INSTANTIATE_TEST_SUITE_P(FamiliesAndForms, EveryLayerLearns,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "olmo2", "gemma2",
                                          "granite", "biases", "uv", "pivoted", "narrow", "neurons",
-                                         "mixed", "mixtral", "gpt_oss", "qwen3_moe.neurons",
+                                         "mixed", "mixtral", "gpt_oss.neurons", "qwen3_moe.neurons",
                                          "mixtral.basis", "olmoe.mixed", "granite_moe.experts",
                                          "gpt_oss.mixed"),
                          [](const auto& model) {
