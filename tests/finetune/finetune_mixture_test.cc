@@ -154,36 +154,40 @@ TEST_F(FinetuneMixture, TrainsThroughTheRounding) {
   }
 }
 
-// transformers holds the experts of a layer in one parameter, so attention alone has adapters.
-TEST_F(FinetuneMixture, AdaptersChangeAttentionAlone) {
-  for (const std::string name : {"mixtral", "gpt_oss", "granite_moe"}) {
-    SCOPED_TRACE(name);
-    use(name);
-    FinetuneRequest wanted = request("adapter-" + name);
-    wanted.validation = input_.path() / "other.txt";
-    wanted.teacher = dense_.path();
-    wanted.recipe.lora_rank = 3;
-    wanted.recipe.tokens = 15 * 7 * 16;
-    const Measurement best = best_of(run_or_throw(wanted).position.measurements);
-    io::use_adapter(input_.path(), wanted.out);
-    const fs::path merged = path("merged-" + name);
-    const auto written = compress::write_merged({input_.path(), merged}, silent_);
-    ASSERT_TRUE(written.ok()) << written.error().message;
-    EXPECT_NEAR(validation_loss(merged, wanted), best.held_out, 1e-4 * best.held_out);
-    model::ModelFolder plain;
-    training::write_drawn_model(plain, config_, training::drawn_tensors(config_));
-    const auto before = io::Checkpoint::open(plain.path()), after = io::Checkpoint::open(merged);
-    ASSERT_TRUE(before.ok() && after.ok());
-    int changed = 0;
-    for (const auto& [tensor_name, tensor] : before->tensors()) {
-      const TensorView& other = after->tensors().at(tensor_name);
-      const bool same = values_of(tensor) == values_of(other);
-      EXPECT_EQ(!same, may_adapt(tensor_name, config_)) << tensor_name;
-      changed += same ? 0 : 1;
-    }
-    EXPECT_EQ(changed, 8);
+// transformers holds the experts of a layer in one parameter, so attention alone has adapters. A
+// process may use one adapter of a folder, so every family has a test of its own.
+class FinetuneMixtureAdapter : public FinetuneMixture,
+                               public testing::WithParamInterface<const char*> {};
+
+TEST_P(FinetuneMixtureAdapter, ChangesAttentionAlone) {
+  use(GetParam());
+  FinetuneRequest wanted = request("adapter");
+  wanted.validation = input_.path() / "other.txt";
+  wanted.teacher = dense_.path();
+  wanted.recipe.lora_rank = 3;
+  wanted.recipe.tokens = 15 * 7 * 16;
+  const Measurement best = best_of(run_or_throw(wanted).position.measurements);
+  io::use_adapter(input_.path(), wanted.out);
+  const auto written = compress::write_merged({input_.path(), path("merged")}, silent_);
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  EXPECT_NEAR(validation_loss(path("merged"), wanted), best.held_out, 1e-4 * best.held_out);
+  model::ModelFolder plain;
+  training::write_drawn_model(plain, config_, training::drawn_tensors(config_));
+  const auto before = io::Checkpoint::open(plain.path()),
+             after = io::Checkpoint::open(path("merged"));
+  ASSERT_TRUE(before.ok() && after.ok());
+  int changed = 0;
+  for (const auto& [name, tensor] : before->tensors()) {
+    const bool same = values_of(tensor) == values_of(after->tensors().at(name));
+    EXPECT_EQ(!same, may_adapt(name, config_)) << name;
+    changed += same ? 0 : 1;
   }
+  EXPECT_EQ(changed, 8);
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, FinetuneMixtureAdapter,
+                         testing::Values("mixtral", "gpt_oss", "granite_moe"),
+                         [](const auto& family) { return std::string(family.param); });
 
 }  // namespace
 }  // namespace neuronmm::finetune
