@@ -18,6 +18,7 @@
 #   C4, C4_TEST two texts of C4's validation documents, for calibration and for reporting
 #   QWEN_GGUF   Qwen2.5-Coder-0.5B in Q4_K_M
 #   MIXTURE     the mixture that tools/train_mixture_model.py makes
+#   STORIES     stories to calibrate it with, without those of models/demo
 #   LLAMA       a folder with llama.cpp's programs
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -135,16 +135,11 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
 }
 
 Result<int> run(const CompressFlags& flags) {
-  const compress::CompressSettings settings = compress_settings(flags);
-  const compress::CompressRequest& request = settings.request;
+  const compress::CompressRequest request = compress_settings(flags);
   if (flags.dry_run) {
     if (!world_communicator().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-    Result<int> done = dry_run(request, writer);
-    for (const std::string& note : settings.notes) {
-      if (done.ok()) print_message("note: {}\n", note);
-    }
-    return done;
+    return dry_run(request, writer);
   }
   const auto on_model = [&](const fs::path& model) {
     compress::CompressRequest of_model = request;

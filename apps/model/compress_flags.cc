@@ -122,7 +122,7 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   });
 }
 
-compress::CompressSettings compress_settings(const CompressFlags& flags) {
+compress::CompressRequest compress_settings(const CompressFlags& flags) {
   compress::CompressGiven given = flags.given;
   if (!flags.form.empty()) given.form = compress::parse_form(flags.form).value();
   if (!flags.method.empty()) given.method = compress::parse_method(flags.method).value();

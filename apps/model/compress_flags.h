@@ -29,7 +29,7 @@ struct CompressFlags {
 // that exclude each other are refused as wrong usage when the command line is parsed.
 void add_compress_flags(CLI::App* command, CompressFlags& flags);
 
-// Returns the complete settings. Throws CLI::ValidationError if the library refuses the flags.
-compress::CompressSettings compress_settings(const CompressFlags& flags);
+// Returns the complete request. Throws CLI::ValidationError if the library refuses the flags.
+compress::CompressRequest compress_settings(const CompressFlags& flags);
 
 }  // namespace neuronmm::apps

@@ -1,10 +1,13 @@
 folder=$WORK/mixture_forms
 # Makes the mixture smaller in one form and prints its loss on both texts.
-form() {  # arguments: OPTION...
-  "$NEURONMM" compress "$MIXTURE" -o "$folder" --force --calibration models/demo/calibration.txt "$@"
+form_by() {  # arguments: CALIBRATION OPTION...
+  "$NEURONMM" compress "$MIXTURE" -o "$folder" --force --calibration "$1" "${@:2}"
   for text in stories evaluation; do
     "$NEURONMM" perplexity "$folder" "models/demo/$text.txt" --reference "$MIXTURE" --context 256
   done
+}
+form() {  # arguments: OPTION...
+  form_by models/demo/calibration.txt --reconstruct off "$@"
 }
 
 for ratio in 0.2 0.25; do
@@ -15,6 +18,11 @@ step "By the program" "MIXTURE" form --ratio 0.25 --form basis --allocate unifor
 step "By the program" "MIXTURE" form --ratio 0.2 --form neurons
 step "By the program" "MIXTURE" form --ratio 0.25 --form neurons
 step "By the program" "MIXTURE" form --ratio 0.25 --form experts
+for learning in off auto; do
+  for made in mixed basis neurons experts; do
+    step "Layers that learn" "MIXTURE STORIES" form_by "${STORIES:-}" --ratio 0.25 --form $made --reconstruct $learning
+  done
+done
 step "Few bits" "MIXTURE" form --ratio 0.25 --form basis --bits 4
 step "Few bits" "MIXTURE" form --ratio 0.25 --form mixed --bits 4
 step "Few bits" "MIXTURE" form --ratio 0.25 --form neurons --bits 4

@@ -57,7 +57,7 @@ Status read_name(const std::optional<std::string>& name, Result<Value> (*parse)(
   return {};
 }
 
-Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
+Result<compress::CompressRequest> settings_of(const CompressFlags& flags) {
   compress::CompressGiven given;
   given.model = io::find_model(flags.model.string());
   given.out = flags.output;
@@ -201,14 +201,11 @@ Settings settings_or_value_error(Result<Settings> settings) {
   return *std::move(settings);
 }
 
-// Runs the compression. "notes" in the result lists what was not done as it was asked.
 nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
-  const compress::CompressSettings settings = settings_or_value_error(settings_of(flags));
-  nb::dict values =
-      summary_dict(run_job(threads, [flags = std::move(flags), request = settings.request,
-                                     progress] { return run_compress(flags, request, progress); }));
-  values["notes"] = settings.notes;
-  return values;
+  const compress::CompressRequest request = settings_or_value_error(settings_of(flags));
+  return summary_dict(run_job(threads, [flags = std::move(flags), request, progress] {
+    return run_compress(flags, request, progress);
+  }));
 }
 
 // The arguments of Python's quantize() under the names of its keywords.

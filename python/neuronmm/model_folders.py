@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -193,8 +192,6 @@ def compress(
     flags.reconstruct = _reconstruct(reconstruct)
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))
-    for note in values.pop("notes"):
-        warnings.warn(note, stacklevel=3)
     values["measured"] = MeasuredLoss(**values["measured"]) if values["measured"] else None
     values["matrices"] = [CompressedMatrix(**matrix) for matrix in values["matrices"]]
     values["layers"] = [CompressedLayer(**layer) for layer in values["layers"]]

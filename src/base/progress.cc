@@ -53,16 +53,6 @@ void Progress::start(std::string label, int64_t total, int64_t done_before) {
   if (terminal_) draw({});
 }
 
-void Progress::start_elsewhere(std::string label) {
-  finish();
-  label_ = std::move(label);
-  total_ = 1;
-  done_ = done_before_ = 0;
-  estimate_.begin(label_, 0.0);
-  running_ = elsewhere_ = true;
-  started_ = Clock::now();
-}
-
 // A task without steps counts as done.
 double Progress::share_done() const {
   return total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
@@ -114,10 +104,9 @@ void Progress::finish() {
   drawn_ = false;
   if (running_) {
     const std::chrono::duration<double> elapsed = Clock::now() - started_;
-    // A task that another program does reports no steps.
-    estimate_.end(elapsed.count(), elsewhere_ ? 1.0 : share_done());
+    estimate_.end(elapsed.count(), share_done());
   }
-  running_ = elsewhere_ = false;
+  running_ = false;
   total_ = 0;
 }
 

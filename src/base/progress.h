@@ -39,11 +39,6 @@ class Progress {
   void update(int64_t done, std::string_view note = {});
   // Ends the task. Its last line stays on the screen.
   void finish();
-  // Starts a task that another program does and shows, and which finish() ends.
-  void start_elsewhere(std::string label);
-  // Returns the share of the command's expected time that the current task takes of what is left
-  // from its beginning on, or 1 if that is not known.
-  double share_of_rest() const { return estimate_.share_of_rest(); }
   // Prints a line of text, above the bar if there is one.
   void print(std::string_view line);
 
@@ -57,7 +52,7 @@ class Progress {
   bool terminal_ = false;
   bool drawn_ = false;
   std::string label_;
-  bool running_ = false, elsewhere_ = false;
+  bool running_ = false;
   int64_t total_ = 0, done_ = 0, done_before_ = 0;
   TimeEstimate estimate_;
   Clock::time_point started_, last_drawn_;

@@ -39,13 +39,6 @@ void TimeEstimate::end(double seconds, double done) {
   current_ = SIZE_MAX;
 }
 
-double TimeEstimate::share_of_rest() const {
-  if (current_ >= tasks_.size()) return 1.0;
-  double rest = 0.0;
-  for (size_t i = current_; i < tasks_.size(); ++i) rest += tasks_[i].share;
-  return rest > 0.0 ? share_of_current() / rest : 1.0;
-}
-
 std::optional<double> TimeEstimate::seconds_left(double seconds, double done) const {
   const auto whole = whole_task(seconds, done);
   if (!whole) return std::nullopt;

@@ -37,9 +37,6 @@ class TimeEstimate {
   // Returns the time until the end of the last task, or nothing if there is nothing yet to estimate
   // it from. `seconds` is the time since begin().
   std::optional<double> seconds_left(double seconds, double done) const;
-  // Returns the share that the current task has of itself and all later ones, or 1 if it is not an
-  // expected task.
-  double share_of_rest() const;
 
  private:
   double share_of_current() const {

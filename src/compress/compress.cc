@@ -319,7 +319,9 @@ class Compression {
       progress_.print(fmt::format("reconstruction: off, because {}", plan.reason));
       return {};
     }
-    NMM_TRY(write_unreconstructed_model(model(), work, progress_));
+    const auto& experts = summary_.experts;
+    NMM_TRY(experts ? write_unreconstructed_mixture(model(), *experts, work, progress_)
+                    : write_unreconstructed_model(model(), work, progress_));
     NMM_ASSIGN(summary_.reconstruction,
                reconstruct(inputs(), unreconstructed_model(work), plan, work));
     return {};

@@ -70,8 +70,7 @@ Status write_unlearned(const CompressedModel& model,
                      quantization, folder, progress);
 }
 
-// Writes the weights of `model`. Weights that have learnt are rounded, or get the matrices of the
-// published class, in a second step from a folder of floats.
+// Writes the weights of `model`.
 Status write_weights(const CompressedModel& model,
                      const std::optional<io::Quantization>& quantization, const fs::path& work,
                      const fs::path& folder, Progress& progress) {
@@ -79,22 +78,8 @@ Status write_weights(const CompressedModel& model,
   if (model.reconstruction == nullptr) {
     return write_unlearned(model, quantization, published, work, folder, progress);
   }
-  const fs::path unlearned = unreconstructed_model(work);
-  if (!quantization && !published) {
-    return write_reconstructed_model(unlearned, work, folder, progress);
-  }
-  const fs::path floats = work / "reconstructed";
-  NMM_TRY(io::make_folder(floats));
-  NMM_TRY(write_reconstructed_model(unlearned, work, floats, progress));
   NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
-  NMM_TRY(io::write_text_file(floats / "config.json", config));
-  NMM_ASSIGN(const auto opened, io::open_model(floats));
-  return write_model({.checkpoint = opened.checkpoint,
-                      .config = opened.config,
-                      .matrices = {},
-                      .work = work,
-                      .published = published},
-                     quantization, folder, progress);
+  return write_learnt_weights(config, quantization, published, work, folder, progress);
 }
 
 }  // namespace
@@ -122,6 +107,26 @@ Status write_unreconstructed_model(const CompressedModel& model, const fs::path&
   NMM_ASSIGN(const std::string config, config_text(model, model.request.model / "config.json"));
   NMM_TRY(write_unlearned(model, std::nullopt, /*published=*/false, work, folder, progress));
   return io::write_text_file(folder / "config.json", config);
+}
+
+Status write_learnt_weights(const std::string& config,
+                            const std::optional<io::Quantization>& quantization, bool published,
+                            const fs::path& work, const fs::path& folder, Progress& progress) {
+  const fs::path before = unreconstructed_model(work);
+  if (!quantization && !published) {
+    return write_reconstructed_model(before, work, folder, progress);
+  }
+  const fs::path floats = work / "reconstructed";
+  NMM_TRY(io::make_folder(floats));
+  NMM_TRY(write_reconstructed_model(before, work, floats, progress));
+  NMM_TRY(io::write_text_file(floats / "config.json", config));
+  NMM_ASSIGN(const auto opened, io::open_model(floats));
+  return write_model({.checkpoint = opened.checkpoint,
+                      .config = opened.config,
+                      .matrices = {},
+                      .work = work,
+                      .published = published},
+                     quantization, folder, progress);
 }
 
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,

@@ -17,6 +17,7 @@
 #include "compress/sizes/shaped_model.h"
 #include "io/checkpoint.h"
 #include "io/folder_writer.h"
+#include "io/quantization.h"
 
 namespace neuronmm::compress {
 
@@ -41,6 +42,14 @@ std::filesystem::path unreconstructed_model(const std::filesystem::path& work);
 // Writes this folder: all weights as floats, and config.json. The factors or MLPs come from `work`.
 Status write_unreconstructed_model(const CompressedModel& model, const std::filesystem::path& work,
                                    Progress& progress);
+
+// Writes the reconstructed layers of `work` with all other weights. Rounded weights, and the
+// matrices of the published class if `published`, are made in a second step from a folder of floats
+// in `work`, whose config.json is `config`.
+Status write_learnt_weights(const std::string& config,
+                            const std::optional<io::Quantization>& quantization, bool published,
+                            const std::filesystem::path& work, const std::filesystem::path& folder,
+                            Progress& progress);
 
 // Writes everything except the model card. The factors or MLPs come from output.resume_folder().
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,

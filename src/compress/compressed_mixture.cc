@@ -7,6 +7,7 @@
 #include "compress/factors/narrow_experts.h"
 #include "compress/output/model_writer.h"
 #include "compress/sizes/mixture_search.h"
+#include "io/atomic_file.h"
 #include "io/model_files.h"
 #include "io/model_folder.h"
 #include "io/ordered_json.h"
@@ -57,6 +58,37 @@ Result<std::string> config_text(const CompressedModel& model, const ExpertSizes&
   set_sizes(config_of_experts(model.config, sizes), sizes, config);
   return io::with_compression_record(config.dump(2), record_of(model, sizes),
                                      (model.request.model / "config.json").string());
+}
+
+// Writes the weights that make_experts() has made, as floats or rounded. If `published`, the folder
+// has the matrices of the published class.
+Status write_made(const CompressedModel& model, const ExpertSizes& sizes,
+                  const std::optional<io::Quantization>& quantization, bool published,
+                  const fs::path& work, const fs::path& folder, Progress& progress) {
+  NewExperts experts{
+      .kept = {}, .narrowed = sizes.form != Form::kExperts, .bases = sizes.basis_ranks()};
+  for (int64_t layer = 0; layer < model.config.num_hidden_layers; ++layer) {
+    experts.kept.push_back(sizes.kept(layer));
+  }
+  return write_model({.checkpoint = model.checkpoint,
+                      .config = model.config,
+                      .matrices = model.plan.matrices,
+                      .work = work,
+                      .experts = &experts,
+                      .published = published},
+                     quantization, folder, progress);
+}
+
+// Writes the weights of the result, whose config.json is `config`.
+Status write_weights(const CompressedModel& model, const ExpertSizes& sizes,
+                     const std::string& config, const std::optional<io::Quantization>& quantization,
+                     const io::FolderWriter& output, Progress& progress) {
+  const fs::path work = output.resume_folder();
+  const bool published = is_plain(model, sizes);
+  if (model.reconstruction == nullptr) {
+    return write_made(model, sizes, quantization, published, work, output.staging(), progress);
+  }
+  return write_learnt_weights(config, quantization, published, work, output.staging(), progress);
 }
 
 // Returns "352" or "128 to 448".
@@ -184,6 +216,16 @@ Result<ExpertSizes> make_experts(const CompressionInputs& inputs, const Compress
   return sizes;
 }
 
+// config.json comes last, so that only a whole folder can be opened.
+Status write_unreconstructed_mixture(const CompressedModel& model, const ExpertSizes& sizes,
+                                     const fs::path& work, Progress& progress) {
+  const fs::path folder = unreconstructed_model(work);
+  NMM_TRY(io::make_folder(folder));
+  NMM_ASSIGN(const std::string config, config_text(model, sizes));
+  NMM_TRY(write_made(model, sizes, std::nullopt, /*published=*/false, work, folder, progress));
+  return io::write_text_file(folder / "config.json", config);
+}
+
 Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes& sizes,
                                 const io::FolderWriter& output, Progress& progress) {
   const CompressRequest& request = model.request;
@@ -191,18 +233,7 @@ Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes&
   NMM_ASSIGN(std::string config, config_text(model, sizes));
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original));
   const auto quantization = quantization_of(request.weights, written);
-  NewExperts experts{
-      .kept = {}, .narrowed = sizes.form != Form::kExperts, .bases = sizes.basis_ranks()};
-  for (int64_t layer = 0; layer < model.config.num_hidden_layers; ++layer) {
-    experts.kept.push_back(sizes.kept(layer));
-  }
-  NMM_TRY(write_model({.checkpoint = model.checkpoint,
-                       .config = model.config,
-                       .matrices = model.plan.matrices,
-                       .work = output.resume_folder(),
-                       .experts = &experts,
-                       .published = is_plain(model, sizes)},
-                      quantization, output.staging(), progress));
+  NMM_TRY(write_weights(model, sizes, config, quantization, output, progress));
   if (quantization) {
     NMM_ASSIGN(config, io::with_quantization(config, original, *quantization));
   }
@@ -228,6 +259,9 @@ Status write_mixture_card(const CompressedModel& model, const ExpertSizes& sizes
       {"weights", weights_text(request.weights)},
       {"calibration", model.calibration != nullptr ? model.calibration->text : "none"},
       {"measured against the original model", loss_text(loss)}};
+  if (model.reconstruction != nullptr) {
+    card.facts.emplace_back("layers learnt", reconstruction_text(*model.reconstruction));
+  }
   if (const std::string rare = completed_experts(sizes.uses()); !rare.empty()) {
     card.facts.emplace_back("experts whose statistics are partly those of their layer", rare);
   }

@@ -28,6 +28,9 @@ Result<ExpertSizes> make_experts(const CompressionInputs& inputs, const Compress
                                  const std::filesystem::path& statistics,
                                  const std::filesystem::path& work);
 
+// Writes the mixture before its layers learn (write_unreconstructed_model).
+Status write_unreconstructed_mixture(const CompressedModel& model, const ExpertSizes& sizes,
+                                     const std::filesystem::path& work, Progress& progress);
 // Writes everything except the model card. Narrowed experts come from output.resume_folder().
 Status write_compressed_mixture(const CompressedModel& model, const ExpertSizes& sizes,
                                 const io::FolderWriter& output, Progress& progress);

@@ -114,11 +114,10 @@ Status read_name(const io::JsonFields& fields, const char* key,
 
 }  // namespace
 
-Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNames names) {
+Result<CompressRequest> compress_settings(const CompressGiven& given, OptionNames names) {
   NMM_TRY(check_ratio(given, names));
   NMM_TRY(check_together(given, names));
-  CompressSettings settings;
-  CompressRequest& request = settings.request;
+  CompressRequest request;
   request.model = given.model;
   request.out = given.out;
   request.form = form_of(given);
@@ -137,7 +136,7 @@ Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNam
       Reconstruct{off ? Reconstruct::Mode::kOff : Reconstruct::Mode::kAuto, 0});
   request.calibration = calibration_of(given, request);
   NMM_TRY(check_request(request, names));
-  return settings;
+  return request;
 }
 
 nlohmann::ordered_json settings_json(const CompressRequest& request) {
@@ -206,7 +205,7 @@ bool same_settings(const nlohmann::json& settings, const CompressRequest& reques
   if (!given.ok()) return false;
   given->out = request.out;  // compared with the folder of statistics
   const auto complete = compress_settings(*given, OptionNames::kKeywords);
-  return complete.ok() && settings_json(complete->request) == settings_json(request);
+  return complete.ok() && settings_json(*complete) == settings_json(request);
 }
 
 }  // namespace neuronmm::compress

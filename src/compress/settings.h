@@ -39,13 +39,8 @@ struct CompressGiven {
   bool text_comes_later = false;
 };
 
-struct CompressSettings {
-  CompressRequest request;         // its texts have names but no contents yet
-  std::vector<std::string> notes;  // sentences that say what is not done as it was asked
-};
-
-// Returns complete settings, or an error that names what is missing or contradictory. The defaults
-// are:
+// Returns a complete request, whose texts have names but no contents yet, or an error that names
+// what is missing or contradictory. The defaults are:
 //
 //   form                auto; uv with `paper` or method svd
 //   method              two-sided; whitened for form uv
@@ -57,7 +52,7 @@ struct CompressSettings {
 //                       those that layers learn from
 //   seed                0
 //   reconstruct         auto; off with `paper` or method svd
-Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNames names);
+Result<CompressRequest> compress_settings(const CompressGiven& given, OptionNames names);
 
 // Returns all settings with their values. Paths are left out, and texts are named without their
 // folder.

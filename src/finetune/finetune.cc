@@ -102,10 +102,10 @@ Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConf
 }
 
 // PEFT loads adapters into the published class, whose matrices may be fused.
-bool has_fused_matrices(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+bool adapts_fused_matrices(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   std::vector<compress::TensorSource> sources;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    sources.push_back({{name, tensor.dtype, tensor.shape}});
+    if (may_adapt(name, config)) sources.push_back({{name, tensor.dtype, tensor.shape}});
   }
   const size_t count = sources.size();
   return compress::fused_sources(std::move(sources), config.architecture).size() < count;
@@ -125,7 +125,7 @@ Status check_adapters(const FinetuneRequest& request, const io::ModelFolder& ope
         "adapter into this one; train its own weights (without --lora)",
         model);
   }
-  if (has_fused_matrices(opened.checkpoint, opened.config)) {
+  if (adapts_fused_matrices(opened.checkpoint, opened.config)) {
     return fail(
         "{}: its class in transformers joins matrices that adapters would have apart; train its "
         "own "
@@ -157,7 +157,6 @@ Status check_request(const FinetuneRequest& request, const io::ModelFolder& open
 Status check_teacher(const FinetuneRequest& request, const io::ModelFolder& teacher,
                      const io::ModelConfig& config) {
   const std::string name = request.teacher.string();
-  NMM_TRY(io::refuse_mixtures(teacher.config, name, "finetune", "choose another teacher"));
   if (teacher.config.vocab_size != config.vocab_size) {
     return fail("{}: expected a teacher with the model's vocabulary of {} tokens, found {}", name,
                 config.vocab_size, teacher.config.vocab_size);
@@ -289,7 +288,7 @@ MemoryCase memory_case(const FinetuneRequest& request, const io::ModelFolder& op
   if (teacher != nullptr) run.teacher_parameters = layer_parameters(teacher->checkpoint);
   if (request.recipe.lora_rank == 0) return run;
   for (const auto& [name, tensor] : opened.checkpoint.tensors()) {
-    if (!may_adapt(name)) continue;
+    if (!may_adapt(name, opened.config)) continue;
     run.adapter_parameters += request.recipe.lora_rank * (tensor.shape[0] + tensor.shape[1]);
   }
   return run;
@@ -305,8 +304,6 @@ struct Prepared {
 Result<Prepared> prepare(const FinetuneRequest& request, Progress& progress) {
   Prepared run;
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
-  NMM_TRY(io::refuse_mixtures(opened.config, request.model.string(), "finetune",
-                              "train the original model with another program"));
   NMM_ASSIGN(run.rounding, rounding_of(request, opened.config));
   NMM_TRY(check_request(request, opened, run.rounding));
   std::optional<io::ModelFolder> teacher;

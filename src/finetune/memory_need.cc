@@ -21,10 +21,13 @@ constexpr double kPlanned = 0.9;
 constexpr int64_t kLeastActivations = int64_t{1} << 30;
 
 // The elements that a layer keeps of a token: inputs of its products and their packings, norms,
-// queries, keys and values before and after RoPE, gates. Measured in tests/finetune.
+// queries, keys and values before and after RoPE, gates. Each of a token's experts has a copy of
+// its input and an output. Measured in tests/finetune.
 int64_t kept_of_token(const io::ModelConfig& config) {
   const int64_t heads = config.num_attention_heads + 2 * config.num_key_value_heads;
-  return 10 * config.hidden_size + 4 * heads * config.head_dim + 7 * config.intermediate_size;
+  const int64_t copies = config.experts ? 3 * config.experts->active : 0;
+  return (10 + copies) * config.hidden_size + 4 * heads * config.head_dim +
+         7 * config.active_neurons();
 }
 
 std::string gigabytes(int64_t bytes) {

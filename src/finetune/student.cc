@@ -30,9 +30,14 @@ training::Rows<float> values_of(const ops::QuantizedWeight& rounded) {
 
 bool is_of_layer(std::string_view name) { return name.find("layers.") != std::string_view::npos; }
 
-bool may_adapt(std::string_view name) {
-  return is_of_layer(name) && name.ends_with("_proj.weight") &&
-         !name.ends_with("_pivot_proj.weight");
+bool is_trained(std::string_view name) {
+  return is_of_layer(name) && !training::is_of_router(name);
+}
+
+bool may_adapt(std::string_view name, const io::ModelConfig& config) {
+  if (!is_of_layer(name) || !name.ends_with("_proj.weight")) return false;
+  if (config.experts) return name.find(".self_attn.") != std::string_view::npos;
+  return !name.ends_with("_pivot_proj.weight");
 }
 
 Result<std::unique_ptr<Student>> Student::load(const StudentOptions& options) {
@@ -45,7 +50,7 @@ Result<std::unique_ptr<Student>> Student::load(const StudentOptions& options) {
   training::Model<float>& model = *student->model_;
   if (options.rounding) NMM_TRY(student->find_grids());
   const bool adapters = options.lora_rank > 0;
-  model.train([adapters](std::string_view name) { return !adapters && is_of_layer(name); });
+  model.train([adapters](std::string_view name) { return !adapters && is_trained(name); });
   if (adapters) student->add_adapters();
   training::drop_pooled_memory();
   student->training_ = std::make_unique<training::ModelTraining<float>>(
@@ -97,7 +102,7 @@ Status Student::find_grids() {
 void Student::add_adapters() {
   std::vector<Parameter*> matrices;
   model_->for_each_parameter([&](Parameter& parameter) {
-    if (may_adapt(parameter.name)) matrices.push_back(&parameter);
+    if (may_adapt(parameter.name, model_->config())) matrices.push_back(&parameter);
   });
   uint64_t seed = options_.seed << 20;  // there are fewer matrices than this
   for (Parameter* const matrix : matrices) {
@@ -106,6 +111,17 @@ void Student::add_adapters() {
     matrix->adapter->b.train();
     adapted_.push_back(matrix);
   }
+}
+
+// Rounded weights compute with what is written in any case, and adapters are written in fp32.
+training::WrittenValues<float> Student::as_written() {
+  const auto& stored = model_->checkpoint().tensors();
+  return {training::trained_parameters<float>(*model_),
+          [&](const Parameter& parameter) -> std::optional<DType> {
+            const auto tensor = stored.find(parameter.name);
+            if (tensor == stored.end() || grids_.contains(parameter.name)) return std::nullopt;
+            return written_dtype(tensor->second.dtype);
+          }};
 }
 
 std::map<std::string, compress::TensorSource> Student::trained_sources() const {

@@ -16,6 +16,7 @@
 #include "io/quantization.h"
 #include "training/model_training.h"
 #include "training/optimizer.h"
+#include "training/written_values.h"
 
 namespace neuronmm::finetune {
 
@@ -35,13 +36,15 @@ struct StudentOptions {
 
 class Student {
  public:
-  // Loads both models, the teacher first. Errors: those of training::Model::open, mixtures of
-  // experts, and a teacher of another vocabulary or width.
+  // Loads both models, the teacher first. Errors: those of training::Model::open.
   static Result<std::unique_ptr<Student>> load(const StudentOptions& options);
 
   training::Model<float>& model() { return *model_; }
   training::ModelTraining<float>& training() { return *training_; }
   training::Optimizer<float>& optimizer() { return *optimizer_; }
+  // Makes the trained tensors compute with what a folder will hold, for as long as the object
+  // lives.
+  training::WrittenValues<float> as_written();
   const std::map<std::string, KeptGrid>& grids() const { return grids_; }
 
   // Returns the trained tensors that a folder holds, with their values as they are when they are
@@ -64,10 +67,12 @@ class Student {
   std::unique_ptr<training::Optimizer<float>> optimizer_;
 };
 
-// Returns whether a tensor of this name is trained without adapters: every matrix, norm and bias of
-// a layer.
 bool is_of_layer(std::string_view name);
-// Returns whether an adapter of PEFT may change the tensor: a matrix of a layer.
-bool may_adapt(std::string_view name);
+// Returns whether a tensor of this name is trained without adapters: every matrix, norm, sink and
+// bias of a layer. Routers of mixtures stay as they are (docs/design/training.md).
+bool is_trained(std::string_view name);
+// Returns whether an adapter of PEFT may change the tensor: a matrix of a layer, or in a mixture of
+// experts one of attention. The published classes hold all experts of a layer in one parameter.
+bool may_adapt(std::string_view name, const io::ModelConfig& config);
 
 }  // namespace neuronmm::finetune

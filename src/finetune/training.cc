@@ -254,8 +254,11 @@ Status Training::run_step() {
   return {};
 }
 
+// Returns the loss of the model as it would be written, so that a folder has the loss by which its
+// state was chosen.
 Result<double> Training::held_out_loss() {
   Loss loss;
+  const training::WrittenValues<float> written = student_.as_written();
   training::ModelTraining<float>& training = student_.training();
   for (size_t i = 0; i < held_out_.size(); ++i) {
     if (interrupted()) return stop();

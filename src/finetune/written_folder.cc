@@ -1,5 +1,6 @@
 #include "finetune/written_folder.h"
 
+#include "compress/output/fused_sources.h"
 #include "compress/output/model_card.h"
 #include "compress/output/rank_record.h"
 #include "compress/output/tensor_writer.h"
@@ -16,6 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns whether the published class of the family loads the result.
+bool is_plain(const io::ModelConfig& config, const Rounding& rounding) {
+  return !config.compression && !rounding;
+}
+
 // Returns the weight that a tensor of scales or groups belongs to, or "" for any other tensor.
 std::string weight_of_parts(const std::string& name) {
   for (const std::string_view ending : {io::kScaleEnding, io::kGroupEnding}) {
@@ -26,7 +32,7 @@ std::string weight_of_parts(const std::string& name) {
 
 // Lists the tensors of the output: those of the checkpoint, with the trained ones taken from the
 // student. A tensor that has few bits already and is not trained is copied with its scales and
-// groups.
+// groups. A published class gets the matrices that it has as one.
 std::vector<compress::TensorSource> sources_of(Student& student, const Rounding& rounding) {
   auto trained = student.trained_sources();
   const training::Model<float>& model = student.model();
@@ -45,17 +51,33 @@ std::vector<compress::TensorSource> sources_of(Student& student, const Rounding&
     source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
     sources.push_back(std::move(source));
   }
-  return sources;
+  if (!is_plain(model.config(), rounding)) return sources;
+  return compress::fused_sources(std::move(sources), model.config().architecture);
+}
+
+void add_compression(const io::ModelConfig& config, const Rounding& rounding,
+                     compress::ModelCard& card) {
+  const auto& record = config.compression;
+  card.plain = is_plain(config, rounding);
+  card.has_code = !config.experts;
+  if (!record) return;
+  if (!config.experts) {
+    card.tags = {std::string(compress::form_tag(record->form))};
+    card.facts = compress::compression_facts(*record, config, weights_name(rounding));
+    return;
+  }
+  card.tags = {"pruned"};
+  card.facts = {
+      {"form", record->form},
+      {"ratio asked to be removed from the experts", fmt::format("{:.4g}", record->ratio)},
+      {"weights", weights_name(rounding)}};
 }
 
 Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
                   const Rounding& rounding, const io::FolderWriter& output) {
   compress::ModelCard card = compress::model_card(output.out(), request.model, ", fine-tuned");
   card.relation = "finetune";
-  if (config.compression) {
-    card.tags = {std::string(compress::form_tag(config.compression->form))};
-    card.facts = compress::compression_facts(*config.compression, config, weights_name(rounding));
-  }
+  add_compression(config, rounding, card);
   if (rounding) card.tags.push_back(compress::bits_tag(rounding->format));
   std::string data;
   if (!request.data.empty()) data = compress::folder_name(request.data);
@@ -82,7 +104,10 @@ Status write_config(const FinetuneRequest& request, const io::ModelConfig& confi
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
   }
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(text, original.string()));
-  if (!written.compression && !rounding) return io::write_text_file(folder / "config.json", text);
+  // Our Python files know no mixtures.
+  if (is_plain(written, rounding) || written.experts) {
+    return io::write_text_file(folder / "config.json", text);
+  }
   return compress::write_transformers_files(folder, text, original.string());
 }
 

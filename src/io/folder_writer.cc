@@ -84,10 +84,7 @@ Status refuse_adapter_beside_model(const fs::path& out) {
   std::error_code ignored;
   for (const auto& name : {kAdapterConfigName, kAdapterFileName}) {
     if (!fs::exists(fs::symlink_status(out / name, ignored))) continue;
-    return fail(
-        "{}: is not replaced: it also holds {}, which does not belong to a model; move that away, "
-        "or name another output folder",
-        out.string(), name);
+    return not_replaced(out, name);
   }
   return {};
 }

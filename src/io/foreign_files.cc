@@ -157,14 +157,18 @@ Result<std::vector<std::string>> foreign_files(const fs::path& folder, const fs:
   return names;
 }
 
+Error not_replaced(const fs::path& folder, const std::string& found) {
+  return fail(
+      "{}: is not replaced: it also holds {}, which does not belong to a model; move that away, or "
+      "name another output folder",
+      folder.string(), found);
+}
+
 Status require_model_files_only(const fs::path& folder, const fs::path& origin,
                                 const fs::path& name) {
   NMM_ASSIGN(const auto names, foreign_files(folder, origin));
   if (names.empty()) return {};
-  return fail(
-      "{}: is not replaced: it also holds {}, which does not belong to a model; move that away, or "
-      "name another output folder",
-      name.string(), list_of(names));
+  return not_replaced(name, list_of(names));
 }
 
 Status remove_model_folder(const fs::path& folder, const fs::path& origin) {

@@ -24,6 +24,9 @@ bool is_model_file_name(std::string_view name);
 Result<std::vector<std::string>> foreign_files(const std::filesystem::path& folder,
                                                const std::filesystem::path& origin);
 
+// Returns the refusal to replace `folder`, in which `found` does not belong to a model.
+Error not_replaced(const std::filesystem::path& folder, const std::string& found);
+
 // Fails, and names the files, if `folder` has files that do not belong to a model. The message
 // calls the folder `name`.
 Status require_model_files_only(const std::filesystem::path& folder,

@@ -158,16 +158,27 @@ Tensor<T> Mixture<T>::run(Tape<T>& tape, const Tensor<T>& x, const MlpObserver<T
   const Tensor<T> logits = apply(tape, x, router);
   const Routing routing = routing_of<T>(logits->view(), active);
   const Tensor<T> weights = expert_weights(tape, logits, routing, divided);
+  const Tensor<T> z = input.w.present() ? apply(tape, x, input) : x;
+  x->drop_packings();
   std::vector<Tensor<T>> outputs(experts.size());
   for (size_t e = 0; e < experts.size(); ++e) {
     if (routing.tokens[e].empty()) continue;
-    outputs[e] = experts[e].run(tape, take_rows<T>(tape, x, routing.tokens[e]), {});
+    outputs[e] = experts[e].run(tape, take_rows<T>(tape, z, routing.tokens[e]), {});
   }
-  const Tensor<T> y = combined(tape, routing, weights, std::move(outputs));
+  Tensor<T> y = combined(tape, routing, weights, std::move(outputs));
+  if (output.w.present()) {
+    const Tensor<T> sum = std::move(y);
+    y = apply(tape, sum, output);
+    sum->drop_packings();
+  }
   if (observer) {
     tape.record(y, [observer](Value<T>& of) { observer({{}, {}, of.gradient.view()}); });
   }
   return y;
+}
+
+bool is_of_router(std::string_view name) {
+  return name.find(".mlp.router.") != std::string_view::npos;
 }
 
 template <typename T>
@@ -176,6 +187,8 @@ void load(const ops::MixtureWeight& weight, const std::string& prefix, Mixture<T
   load(weight.router.w_t, prefix + "router.weight", mixture.router.w);
   load(ops::WeightView(weight.router.bias), prefix + "router.bias", mixture.router.bias);
   mixture.router.w.exact = true;
+  load(weight.input, prefix + "input_basis", mixture.input);
+  load(weight.output, prefix + "output_basis", mixture.output);
   mixture.active = weight.active;
   mixture.divided = weight.divided;
   for (const ops::MlpWeight& expert : weight.experts) {

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/weights.h"
@@ -14,9 +15,11 @@ namespace neuronmm::training {
 
 // The weights of a mixture, Y = Σ w_e · MLP_e(X) over the k experts of each token. Products of the
 // router are never rounded, as in inference, because rounded logits would choose other experts.
+// With shared bases (ops::MixtureWeight) the experts read input(X), and Y is output of their sum.
 template <typename T>
 struct Mixture {
   Linear<T> router;            // [E, H]
+  Linear<T> input, output;     // absent without bases
   std::deque<Mlp<T>> experts;  // they cannot be moved
   int64_t active = 0;
   // Whether the weights of a token are the softmax over the logits of its experts, and not their
@@ -28,6 +31,9 @@ struct Mixture {
   // empty, with the gradient with respect to Y as that of down, and with empty ones of gate and up.
   Tensor<T> run(Tape<T>& tape, const Tensor<T>& x, const MlpObserver<T>& observer);
 };
+
+// Returns whether a tensor is the weight or the bias of a router.
+bool is_of_router(std::string_view name);
 
 // Copies the weights. `prefix` begins the names of their tensors: "model.layers.0.mlp.".
 template <typename T>
@@ -57,7 +63,9 @@ Tensor<T> combined(Tape<T>& tape, const Routing& routing, const Tensor<T>& weigh
 
 template <typename T, typename Visit>
 void for_each_parameter(Mixture<T>& mixture, const Visit& visit) {
-  for_each_parameter(mixture.router, visit);
+  for (Linear<T>* const linear : {&mixture.router, &mixture.input, &mixture.output}) {
+    for_each_parameter(*linear, visit);
+  }
   for (Mlp<T>& expert : mixture.experts) for_each_parameter(expert, visit);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/pieces.h"
 #include "training/loops.h"
+#include "training/written_values.h"
 
 namespace neuronmm::training {
 template <typename T>
@@ -71,8 +72,13 @@ void Parameter<T>::set(std::string tensor_name, Rows<T> values) {
 template <typename T>
 void Parameter<T>::pack(bool transposed, Precision of_product) const {
   Rows<T> rounded;
-  if (rounding) rounded = rounding(value);
-  const MatrixView<const T> used = rounding ? rounded.view() : value.view();
+  if (rounding) {
+    rounded = rounding(value);
+  } else if (written) {
+    rounded = copy_of<T>(value.view());
+    round_to(*written, rounded);
+  }
+  const MatrixView<const T> used = rounded.empty() ? value.view() : rounded.view();
   const bool both = rounding && trained();
   if (both || transposed) forward_.pack_transposed(used, of_product);
   if (both || !transposed) backward_.pack(used, of_product);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -104,6 +105,8 @@ struct Parameter {
   // whether they also round what they multiply it with.
   std::function<Rows<T>(const Rows<T>&)> rounding = {};
   bool rounds_input = true;
+  // Set: products compute with the values rounded to this dtype (WrittenValues).
+  std::optional<DType> written = {};
 
  private:
   void pack(bool transposed, Precision precision) const;

@@ -167,6 +167,13 @@ TEST_F(FinetuneCommand, RefusesBadInput) {
   write("broken.json", "[\n{\"instruction\": \"Sing.\"}]");
   expect(neuronmm("finetune " + model() + " -o " + path("out") + " --data " + path("broken.json")),
          1, {"broken.json:2", "\"output\""});
+  for (const char* const name : {"empty.txt", "empty.jsonl", "list.json"}) {
+    write(name, std::string(name) == "list.json" ? "[]" : "");
+    expect(neuronmm("finetune " + model() + " -o " + path("out") + " --data " + path(name)), 1,
+           {name, "expected training examples, found none"});
+    expect(neuronmm(finetune("out", "--validation " + path(name))), 1,
+           {name, "expected training examples, found none"});
+  }
   EXPECT_FALSE(fs::exists(path("out")));
 }
 

@@ -69,14 +69,12 @@ TEST(TimeEstimate, EqualLabelsAreTasksOneAfterTheOther) {
   TimeEstimate estimate;
   estimate.expect({{"narrowing", 1}, {"measuring", 2}, {"narrowing", 1}});
   estimate.begin("narrowing", 0.0);
-  EXPECT_DOUBLE_EQ(estimate.share_of_rest(), 0.25);
   estimate.end(10.0, 1.0);
   estimate.begin("measuring", 0.0);
   EXPECT_DOUBLE_EQ(*estimate.seconds_left(0.0, 0.0), 30.0);
   estimate.end(20.0, 1.0);
   estimate.begin("narrowing", 0.0);
   EXPECT_DOUBLE_EQ(*estimate.seconds_left(0.0, 0.0), 10.0);
-  EXPECT_DOUBLE_EQ(estimate.share_of_rest(), 1.0);
 }
 
 // `fit` runs `compress`, which declares its tasks, too.
@@ -92,7 +90,6 @@ TEST(TimeEstimate, WithoutTasksTheCurrentOneIsAll) {
   EXPECT_FALSE(estimate.expects_tasks());
   estimate.begin("layers", 0.0);
   EXPECT_DOUBLE_EQ(*estimate.seconds_left(5.0, 0.25), 15.0);
-  EXPECT_DOUBLE_EQ(estimate.share_of_rest(), 1.0);
 }
 
 std::string report_of(bool expects) {

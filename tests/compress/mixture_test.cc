@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/compress_test.h"
 #include "compress/compressed_mixture.h"
+#include "compress/mixture_fixture.h"
 #include "compress/quantize.h"
 #include "compress/statistics/expert_statistics.h"
 #include "io/checkpoint.h"
@@ -16,23 +16,8 @@
 namespace neuronmm::compress {
 namespace {
 
-class Mixtures : public CompressTest {
+class Mixtures : public MixtureTest {
  protected:
-  // Replaces the model by a random mixture. `change` may change its tensors, which have canonical
-  // names.
-  void use_mixture(int64_t count, int64_t active,
-                   const std::function<void(model::TestTensors&)>& change = {}) {
-    config_ = small_config();
-    config_.architecture = io::Architecture::kMixtral;
-    config_.experts = io::Experts{.count = count, .active = active, .width = kInner};
-    tensors_ = model::random_tensors(config_, 20261201);
-    if (change) change(tensors_);
-    write_model(input_, tensors_);
-  }
-  static std::string mlp(int64_t layer) { return fmt::format("model.layers.{}.mlp.", layer); }
-  static std::string expert(int64_t layer, int64_t number) {
-    return fmt::format("{}experts.{}.", mlp(layer), number);
-  }
   // Gives all experts the weights of the first.
   void make_equal(model::TestTensors& tensors) const {
     for (int64_t layer = 0; layer < kLayers; ++layer) {
@@ -112,18 +97,6 @@ class Mixtures : public CompressTest {
     expect_near(found.neurons, expected.neurons, factor);
     expect_near(found.gate_slope, expected.gate_slope, factor);
     expect_near(found.up_slope, expected.up_slope, factor);
-  }
-  // Returns a request for a mixture.
-  CompressRequest mixture_of(const std::string& out, Form form, Allocate allocate,
-                             double ratio) const {
-    CompressRequest wanted = request(out);
-    wanted.form = form;
-    wanted.allocate = allocate;
-    wanted.rule = {ratio, 4};
-    return wanted;
-  }
-  io::ModelConfig config_of(const std::string& out) const {
-    return io::ModelConfig::load(path(out) / "config.json").value();
   }
   void expect_same_logits(const std::string& out, float tolerance) {
     const auto tokens = model::random_tokens(40, config_.vocab_size, 3);

@@ -115,6 +115,17 @@ inline DoubleMatrix random_matrix(int64_t rows, int64_t columns, std::mt19937_64
   return out;
 }
 
+// Returns a·b by its definition, in fp64.
+inline DoubleMatrix naive_product(const DoubleMatrix& a, const DoubleMatrix& b) {
+  DoubleMatrix out(a.rows(), b.columns());
+  for (int64_t i = 0; i < a.rows(); ++i) {
+    for (int64_t j = 0; j < b.columns(); ++j) {
+      for (int64_t k = 0; k < a.columns(); ++k) out(i, j) += a(i, k) * b(k, j);
+    }
+  }
+  return out;
+}
+
 // Returns random orthonormal columns, made by applying Gram-Schmidt twice.
 inline LongMatrix random_orthonormal(int64_t rows, int64_t columns, std::mt19937_64& random) {
   LongMatrix q(random_matrix(rows, columns, random));

@@ -28,7 +28,7 @@ CompressGiven given_text() {
 Json complete(const CompressGiven& given) {
   const auto settings = compress_settings(given, OptionNames::kFlags);
   if (!settings.ok()) return settings.error().message;
-  return settings_json(settings->request);
+  return settings_json(*settings);
 }
 
 std::string refusal(const CompressGiven& given, OptionNames names = OptionNames::kFlags) {
@@ -211,16 +211,16 @@ TEST(CompressSettings, AreReadBackAsTheyWereWritten) {
 TEST(CompressSettings, AreTheSameWhereWhatIsMissingHasItsDefault) {
   const auto settings = compress_settings(given_text(), OptionNames::kFlags);
   ASSERT_TRUE(settings.ok());
-  const nlohmann::json whole = settings_json(settings->request);
-  EXPECT_TRUE(same_settings(whole, settings->request));
+  const nlohmann::json whole = settings_json(*settings);
+  EXPECT_TRUE(same_settings(whole, *settings));
   nlohmann::json without_block = whole;
   without_block.erase("block");
-  EXPECT_TRUE(same_settings(without_block, settings->request));
+  EXPECT_TRUE(same_settings(without_block, *settings));
   for (const auto& [key, value] : std::vector<std::pair<const char*, nlohmann::json>>{
            {"block", 64}, {"form", "mixed"}, {"bits", 8}, {"calibration", {"other.txt"}}}) {
     nlohmann::json other = whole;
     other[key] = value;
-    EXPECT_FALSE(same_settings(other, settings->request)) << key;
+    EXPECT_FALSE(same_settings(other, *settings)) << key;
   }
 }
 

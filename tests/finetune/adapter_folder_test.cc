@@ -46,7 +46,7 @@ TEST_F(FinetuneAdapter, TheMergedModelHasTheLossOfTraining) {
   for (const auto& [name, tensor] : before->tensors()) {
     const TensorView& other = after->tensors().at(name);
     const bool same = std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data);
-    EXPECT_EQ(!same, may_adapt(name)) << name;
+    EXPECT_EQ(!same, may_adapt(name, config_)) << name;
     changed += same ? 0 : 1;
   }
   EXPECT_EQ(changed, 14);
@@ -68,6 +68,22 @@ TEST_F(FinetuneAdapter, AnInterruptedRunAndAnotherSeed) {
   wanted.force = true;  // an adapter may be replaced
   run_or_throw(wanted);
   EXPECT_NE(file("parts"), file("whole"));
+}
+
+TEST_F(FinetuneAdapter, AKilledRunGivesTheSameBytes) {
+  FinetuneRequest wanted = adapter_request("whole");
+  run_or_throw(wanted);
+  wanted.out = path("parts");
+  for (const bool saves : {true, false}) {  // after each step, or never
+    wanted.save_every = saves ? std::chrono::milliseconds(-1) : std::chrono::hours(1);
+    run_and_die(wanted, 4);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    run_and_die(wanted, 9);
+    run_or_throw(wanted);
+    EXPECT_EQ(bytes("parts", "adapter_model.safetensors"),
+              bytes("whole", "adapter_model.safetensors"));
+    fs::remove_all(path("parts"));
+  }
 }
 
 TEST_F(FinetuneAdapter, IsRefusedForCompressedModels) {

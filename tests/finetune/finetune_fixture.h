@@ -8,6 +8,8 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
@@ -20,6 +22,22 @@
 namespace neuronmm::finetune {
 
 namespace fs = std::filesystem;
+
+// Runs the request in a child process that is killed after a step, or in the trial before it.
+inline void run_and_die(const FinetuneRequest& request, int64_t step) {
+  const pid_t child = fork();
+  if (child == 0) {
+    set_num_threads(1);
+    Progress silent;
+    (void)finetune(request, silent, [step](const StepReport& report) {
+      if (report.step == step) raise(SIGKILL);
+    });
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "step " << step << " was not reached";
+}
 
 // Writes the models and texts before each test, and counts on one thread.
 class Finetune : public testing::Test {
@@ -73,8 +91,8 @@ class Finetune : public testing::Test {
           << "no \"" << word << "\" in: " << summary.error().message;
     }
   }
-  std::string bytes(const std::string& out) const {
-    std::ifstream stream(path(out) / "model.safetensors", std::ios::binary);
+  std::string bytes(const std::string& out, const char* file = "model.safetensors") const {
+    std::ifstream stream(path(out) / file, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 

@@ -7,8 +7,6 @@
 #include <limits>
 
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/task_labels.h"
 #include "compress/output/model_card.h"
@@ -124,22 +122,6 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
   }
 }
 
-// Runs the request in a child process that is killed after a step, or in the trial before it.
-void run_and_die(const FinetuneRequest& request, int64_t step) {
-  const pid_t child = fork();
-  if (child == 0) {
-    set_num_threads(1);
-    Progress silent;
-    (void)finetune(request, silent, [step](const StepReport& report) {
-      if (report.step == step) raise(SIGKILL);
-    });
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status)) << "step " << step << " was not reached";
-}
-
 // The state is saved after each step or never, so that a killed run goes on or begins again.
 TEST_F(Finetune, AKilledRunGivesTheSameBytes) {
   FinetuneRequest parts = request_with_everything("parts");
@@ -176,6 +158,33 @@ TEST_F(Finetune, TheBestStateOnTheHeldOutTextIsKept) {
     EXPECT_TRUE(
         std::equal(tensor.data, tensor.data + tensor.size_bytes(), after->tensors().at(name).data))
         << name;
+  }
+}
+
+// Weights are trained in fp32, and the folder has fewer bits. The best state is chosen by the loss
+// that the folder will have.
+TEST_F(Finetune, TheFolderHasTheLossOfTheKeptState) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    model::TestTensors tensors = factored_tensors(config_, 3);
+    for (auto& [name, tensor] : tensors) tensor.dtype = dtype;
+    write_model(input_, config_, tensors);
+    FinetuneRequest wanted = request("out");
+    wanted.teacher = dense_.path();
+    wanted.validation = input_.path() / "other.txt";
+    wanted.force = true;
+    const FinetuneSummary summary = run_or_throw(wanted);
+    const Measurement best = best_of(summary.position.measurements);
+    EXPECT_LT(best.held_out, summary.position.measurements.front().held_out);
+    EXPECT_NEAR(validation_loss(path("out"), wanted), best.held_out, 1e-6 * best.held_out);
+    // A change that rounding undoes is no gain.
+    wanted.recipe.learning_rate = 1e-9;
+    const FinetuneSummary nothing = run_or_throw(wanted);
+    EXPECT_GT(nothing.position.updates, 0);
+    for (const Measurement& measurement : nothing.position.measurements) {
+      EXPECT_EQ(measurement.held_out, nothing.position.measurements.front().held_out);
+    }
+    EXPECT_EQ(best_of(nothing.position.measurements).step, 0);
   }
 }
 

@@ -43,14 +43,14 @@ TEST(MemoryNeed, SaysWhatWouldFit) {
   EXPECT_NE(none.error().message.find("compress --reconstruct"), std::string::npos);
 }
 
-using FinetuneMemory = Finetune;
+class FinetuneMemory : public Finetune {
+ protected:
+  void expect_estimate_covers_a_run();
+};
 
 // All matrices of a run with a teacher, of a model that is large enough to be pooled, take between
-// half and all of the estimate.
-TEST_F(FinetuneMemory, TheEstimateCoversWhatARunTakes) {
-  config_.hidden_size = 128;
-  config_.intermediate_size = 512;
-  config_.vocab_size = 4096;
+// a quarter and all of the estimate.
+void FinetuneMemory::expect_estimate_covers_a_run() {
   write_model(input_, config_, model::random_tensors(config_, 3));
   write_model(dense_, config_, model::random_tensors(config_, 4));
   MemoryCase run;
@@ -75,6 +75,22 @@ TEST_F(FinetuneMemory, TheEstimateCoversWhatARunTakes) {
   const int64_t fixed = need.fixed - (int64_t{64} << 20);  // without the program itself
   EXPECT_LE(taken, fixed + need.activations);
   EXPECT_GE(taken, fixed / 4);
+}
+
+TEST_F(FinetuneMemory, TheEstimateCoversWhatARunTakes) {
+  config_.hidden_size = 128;
+  config_.intermediate_size = 512;
+  config_.vocab_size = 4096;
+  expect_estimate_covers_a_run();
+}
+
+TEST_F(FinetuneMemory, TheEstimateCoversWhatAMixtureTakes) {
+  config_ = model::tiny_config(io::Architecture::kGptOss);
+  config_.hidden_size = 128;
+  config_.experts->width = config_.intermediate_size = 192;
+  config_.experts->active = 4;
+  config_.vocab_size = 4096;
+  expect_estimate_covers_a_run();
 }
 
 }  // namespace

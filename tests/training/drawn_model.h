@@ -30,8 +30,33 @@ inline double drawn(const std::string& name, int64_t index) {
   return static_cast<double>(drawn_bits(name, index) >> 48) / 32768.0 - 1.0;
 }
 
+// Makes the experts of a mixture smaller, as `compress` does in this form.
+inline void make_experts_smaller(const std::string& form, io::ModelConfig& config) {
+  io::Experts& experts = *config.experts;
+  config.compression = model::tiny_record(form, std::vector<io::MlpShape>(2));
+  if (form == "experts") --experts.count;
+  for (int64_t layer = 0; layer < 2; ++layer) {
+    if (form == "basis" || form == "mixed") {  // the second layer has one basis
+      experts.bases.push_back({.input = 7, .output = layer == 0 ? 9 : 0});
+    }
+    if (form != "neurons" && form != "mixed") continue;
+    auto& widths = experts.widths.emplace_back();
+    for (int64_t e = 0; e < experts.count; ++e) {
+      widths.push_back(experts.width - 1 - (e + layer) % 3);
+    }
+  }
+  config.compression->experts = experts.widths;
+  config.compression->bases = experts.bases;
+}
+
 // The cases of the script, by their names: families with their usual switches, and forms of MLPs.
+// "mixtral.basis" is a mixture whose experts have this form; the script has none of these.
 inline io::ModelConfig drawn_config(const std::string& name) {
+  if (const size_t dot = name.find('.'); dot != std::string::npos) {
+    io::ModelConfig mixture = drawn_config(name.substr(0, dot));
+    make_experts_smaller(name.substr(dot + 1), mixture);
+    return mixture;
+  }
   using io::Architecture;
   const std::map<std::string, Architecture> families = {
       {"mistral", Architecture::kMistral}, {"qwen2", Architecture::kQwen2},

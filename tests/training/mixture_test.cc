@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "finite_differences.h"
+#include "ops/reference.h"
 #include "training/mixture.h"
+#include "training/model_training.h"
 #include "training/output_gradients.h"
 
 namespace neuronmm::training {
@@ -21,6 +23,22 @@ void set_expert(Mlp<double>& mlp, const std::string& name) {
   mlp.up.w.set(name + "up", drawn_rows<double>(name + "up", kNeurons, kFeatures));
   mlp.down.w.set(name + "down", drawn_rows<double>(name + "down", kFeatures, kNeurons));
   mlp.down.bias.set(name + "bias", drawn_rows<double>(name + "bias", 1, kFeatures));
+}
+
+constexpr int64_t kRead = 4, kWritten = 3;  // the ranks of the shared bases
+
+// Makes the experts share bases.
+void add_bases(Mixture<double>& mixture) {
+  mixture.input.w.set("input", drawn_rows<double>("input", kRead, kFeatures));
+  mixture.output.w.set("output", drawn_rows<double>("output", kFeatures, kWritten));
+  for (size_t e = 0; e < mixture.experts.size(); ++e) {
+    Mlp<double>& expert = mixture.experts[e];
+    const std::string name = "narrow" + std::to_string(e);
+    expert.gate.w.set(name + "gate", drawn_rows<double>(name + "gate", kNeurons, kRead));
+    expert.up.w.set(name + "up", drawn_rows<double>(name + "up", kNeurons, kRead));
+    expert.down.w.set(name + "down", drawn_rows<double>(name + "down", kWritten, kNeurons));
+    expert.down.bias.set(name + "bias", drawn_rows<double>(name + "bias", 1, kWritten));
+  }
 }
 
 void set_mixture(Mixture<double>& mixture, int64_t active, bool divided, bool equal = false) {
@@ -47,6 +65,58 @@ TEST(Mixtures, GradientsAgreeWithDifferences) {
           mixture, [&](Parameter<double>& parameter) { differences.add_parameter(parameter); });
       differences.compare_entries();
     }
+  }
+}
+
+TEST(Mixtures, GradientsOfSharedBasesAgreeWithDifferences) {
+  Mixture<double> mixture;
+  set_mixture(mixture, 2, true);
+  add_bases(mixture);
+  Differences differences([&](Tape<double>& tape, const std::vector<Value64>& in) {
+    return mixture.run(tape, in[0], {});
+  });
+  differences.add_input(kRouted, kFeatures);
+  for_each_parameter(mixture,
+                     [&](Parameter<double>& parameter) { differences.add_parameter(parameter); });
+  differences.compare_entries();
+}
+
+// Returns the mean of −log p over the tokens of a sequence, by inference in fp32.
+double loss_by_inference(const io::ModelConfig& config, const model::TestTensors& tensors,
+                         const TokenSequence& tokens) {
+  const model::ModelFolder folder;
+  write_drawn_model(folder, config, tensors);
+  const auto backend = ops::make_reference_backend();
+  const auto transformer = model::Transformer::load(folder.path(), *backend);
+  if (!transformer.ok()) throw std::runtime_error(transformer.error().message);
+  const Matrix logits = model::all_logits(*transformer, tokens);
+  double loss = 0.0;
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const float* const row = logits.row(static_cast<int64_t>(i));
+    double sum = 0.0;
+    for (int64_t j = 0; j < config.vocab_size; ++j) sum += std::exp(static_cast<double>(row[j]));
+    loss += std::log(sum) - static_cast<double>(row[tokens[i + 1]]);
+  }
+  return loss / static_cast<double>(tokens.size() - 1);
+}
+
+TEST(Mixtures, OfEveryFormComputeWhatInferenceComputes) {
+  for (const std::string name :
+       {"mixtral", "qwen3_moe.neurons", "olmoe.basis", "granite_moe.mixed", "gpt_oss.mixed"}) {
+    SCOPED_TRACE(name);
+    const io::ModelConfig config = drawn_config(name);
+    const model::TestTensors tensors = drawn_tensors(config);
+    const auto model = open_drawn_model<double>(config, tensors);
+    ModelTraining<double> training(*model, nullptr, 0);
+    const TrainingBatch batch = {drawn_sequences({30}, config.vocab_size)};
+    EXPECT_NEAR(training.loss(batch) / static_cast<double>(batch.scored_tokens()),
+                loss_by_inference(config, tensors, batch.sequences[0]), 1e-5);
+    int64_t bases = 0;
+    model->for_each_parameter([&](const Parameter<double>& parameter) {
+      bases += parameter.name.find("_basis_proj") != std::string::npos ? 1 : 0;
+      EXPECT_TRUE(tensors.contains(parameter.name)) << parameter.name;
+    });
+    EXPECT_EQ(bases, name.ends_with(".basis") || name.ends_with(".mixed") ? 3 : 0);
   }
 }
 

@@ -185,7 +185,8 @@ Result<Learned> learn_layer(TrainingLayer& layer, const LayerText& text,
   outcome.after = outcome.before;
   // A layer without an error has nothing to learn.
   if (std::isfinite(outcome.before) && outcome.before > 0.0) {
-    training::train<float>(layer, [](std::string_view) { return true; });
+    training::train<float>(layer,
+                           [](std::string_view name) { return !training::is_of_router(name); });
     NMM_ASSIGN(learned.changed,
                Learning(layer, text, settings, step_done).run(layer, outcome.before, outcome));
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/reconstruction/hidden_states.h"
 #include "compress/reconstruction/layer_learning.h"
@@ -109,7 +110,7 @@ class Reconstruction {
     NMM_ASSIGN(auto targets, embedded(file("targets.states")));
     NMM_ASSIGN(auto states, embedded(file("inputs.states")));
     const int64_t per_layer = passes_ * steps_per_pass(trained());
-    inputs_.progress.start(kReconstructingTask, layers * per_layer);
+    inputs_.progress.start(task::kReconstructing, layers * per_layer);
     for (int64_t layer = 0; layer < layers; ++layer) {
       NMM_TRY(reconstruct(layer, per_layer, states, targets));
       inputs_.progress.update((layer + 1) * per_layer);

@@ -2,9 +2,9 @@
 // Layer reconstruction: after a model is compressed, its layers learn one after the other, from the
 // first to the last. A layer gets the hidden states of the compressed model and learns the output
 // of the dense model's layer, which gets those of the dense model. So a later layer also corrects
-// what is left of the errors of earlier ones. All weights and norms of the layer learn, by AdamW.
-// The error of a token is relative to its target, because massive activations would outweigh all
-// others.
+// what is left of the errors of earlier ones. All weights and norms of the layer learn, by AdamW,
+// except the router of a mixture (docs/design/reconstruction.md). The error of a token is relative
+// to its target, because massive activations would outweigh all others.
 //
 // The error on held-out sequences decides which state is kept and when a layer stops. A layer never
 // gets worse than it was. Every finished layer is kept in a file of the work folder, and a run that

@@ -26,10 +26,19 @@ int64_t tokens_of(const CalibrationSequences& text) {
   return tokens;
 }
 
+// Returns the neurons of the largest layer, those of all its experts.
+int64_t most_neurons(const io::ModelConfig& config) {
+  int64_t most = 0;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const bool mixture = config.is_mixture(layer);
+    most = std::max(
+        most, mixture ? config.experts->count * config.experts->width : config.intermediate_size);
+  }
+  return most;
+}
+
 // Returns why layers of the model cannot be trained, or an empty text.
 std::string obstacle(const io::ModelConfig& config, const TrainingMachine& machine) {
-  if (config.experts) return "layers of a mixture of experts are not trained";
-  if (config.attention_sinks) return "layers whose attention has sinks are not trained";
   const int64_t needed = layer_memory(config);
   if (needed <= machine.memory_left) return {};
   return fmt::format("a layer needs about {} MB of memory to learn, and {} MB are left",
@@ -97,13 +106,15 @@ TrainingMachine TrainingMachine::this_one() {
 }
 
 // A weight has its value, its gradient, two moments and the best state in fp32, and two packings.
-// A token has about so many numbers in fp32 in one step (estimated).
+// A token has about so many numbers in fp32 in one step (estimated). Each of its experts has copies
+// of its input and output, with packings and gradients.
 int64_t layer_memory(const io::ModelConfig& config) {
   constexpr int64_t kWeightBytes = 5 * 4 + 2 * 2, kNumberBytes = 4;
-  const int64_t width = config.hidden_size, neurons = config.intermediate_size;
+  const int64_t width = config.hidden_size;
   const int64_t heads = (config.num_attention_heads + config.num_key_value_heads) * config.head_dim;
-  const int64_t weights = width * (2 * heads + 3 * neurons);
-  const int64_t numbers = 12 * width + 6 * heads + 6 * neurons;
+  const int64_t weights = width * (2 * heads + 3 * most_neurons(config));
+  const int64_t copies = config.experts ? 6 * config.experts->active : 0;
+  const int64_t numbers = (12 + copies) * width + 6 * heads + 6 * config.active_neurons();
   return kWeightBytes * weights + kNumberBytes * numbers * step_tokens();
 }
 

@@ -29,9 +29,6 @@ std::string reconstruct_text(const Reconstruct& reconstruct);
 enum class TrainingSpeed { kPlain, kBf16, kAmx };
 TrainingSpeed training_speed();
 
-// The task that progress lines show.
-inline constexpr const char* kReconstructingTask = "reconstructing layers";
-
 // kAuto trains from this many tokens of text on (docs/measurements/quality.md).
 inline constexpr int64_t kFewestTokens = 16 * 1024;
 

@@ -43,13 +43,15 @@ class LayersLearn : public testing::Test {
     compressed_config_ = training::drawn_config(form);
     dense_config_ = compressed_config_;
     dense_config_.compression.reset();
+    if (dense_config_.experts)
+      dense_config_ = training::drawn_config(form.substr(0, form.find('.')));
     dense_tensors_ = training::drawn_tensors(dense_config_);
     compressed_tensors_ = training::drawn_tensors(compressed_config_, "other.");
     // Everything except the layers is the same in both models.
     for (auto& [name, tensor] : compressed_tensors_) {
       const auto dense = dense_tensors_.find(name);
       if (dense == dense_tensors_.end()) continue;
-      const bool in_mlp = name.find(".mlp.") != std::string::npos;
+      const bool in_mlp = name.find(".mlp.") != std::string::npos && !training::is_of_router(name);
       for (size_t i = 0; i < tensor.values.size(); ++i) {
         const float other = tensor.values[i];
         tensor.values[i] = dense->second.values[i];
@@ -158,8 +160,35 @@ TEST_P(EveryLayerLearns, AndTheErrorsAreThoseOfTheResult) {
 INSTANTIATE_TEST_SUITE_P(FamiliesAndForms, EveryLayerLearns,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "olmo2", "gemma2",
                                          "granite", "biases", "uv", "pivoted", "narrow", "neurons",
-                                         "mixed"),
-                         [](const auto& model) { return std::string(model.param); });
+                                         "mixed", "mixtral", "gpt_oss.neurons", "qwen3_moe.neurons",
+                                         "mixtral.basis", "olmoe.mixed", "granite_moe.experts",
+                                         "gpt_oss.mixed"),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
+
+// All tensors of a layer with sinks learn, and all of a mixture except the router.
+TEST_F(LayersLearn, EverythingExceptTheRouter) {
+  use("gpt_oss.basis");
+  run_well("work");
+  result("work");
+  const auto before = io::Checkpoint::open(compressed_.path()).value();
+  const auto after = io::Checkpoint::open(folder("work")).value();
+  int64_t routers = 0, sinks = 0;
+  for (const auto& [name, tensor] : before.tensors()) {
+    const TensorView& other = after.tensors().at(name);
+    ASSERT_EQ(other.shape, tensor.shape) << name;
+    const bool same = std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data);
+    const bool router = training::is_of_router(name);
+    EXPECT_EQ(same, router || name.find("layers.") == std::string::npos) << name;
+    routers += router ? 1 : 0;
+    sinks += name.ends_with(".sinks") ? 1 : 0;
+  }
+  EXPECT_EQ(routers, 4);  // weights and biases
+  EXPECT_EQ(sinks, 2);
+}
 
 // Nothing is compressed before the last layer, so earlier layers have no error.
 TEST_F(LayersLearn, LayersWithoutAnErrorStayAsTheyAre) {
@@ -182,14 +211,16 @@ TEST_F(LayersLearn, LayersWithoutAnErrorStayAsTheyAre) {
 }
 
 TEST_F(LayersLearn, ThreadsChangeNothing) {
-  use("mixed");
-  std::string first;
-  for (const int threads : {1, 2, 3, 5}) {
-    set_num_threads(threads);
-    const std::string work = std::to_string(threads);
-    run_well(work);
-    if (first.empty()) first = result(work);
-    EXPECT_TRUE(result(work) == first) << threads << " threads";
+  for (const std::string form : {"mixed", "gpt_oss.mixed"}) {
+    use(form);
+    std::string first;
+    for (const int threads : {1, 2, 3, 5}) {
+      set_num_threads(threads);
+      const std::string work = form + std::to_string(threads);
+      run_well(work);
+      if (first.empty()) first = result(work);
+      EXPECT_TRUE(result(work) == first) << form << ", " << threads << " threads";
+    }
   }
 }
 
@@ -325,9 +356,12 @@ TEST(PlanOfReconstruction, DependsOnTextMachineAndModel) {
   text.sequences.pop_back();
   EXPECT_EQ(plan(automatic, TrainingSpeed::kAmx, enough).tokens, 0);
   text.sequences.resize(20, text.sequences[0]);
-  config.attention_sinks = true;
+  // A mixture needs the memory of all its experts.
+  config = model::tiny_config(io::Architecture::kGptOss);
+  EXPECT_GT(layer_memory(config), enough);
   EXPECT_EQ(plan(automatic, TrainingSpeed::kAmx, enough).tokens, 0);
   EXPECT_FALSE(check_reconstruct(some, config, {TrainingSpeed::kAmx, enough}).ok());
+  EXPECT_GT(plan(automatic, TrainingSpeed::kAmx, layer_memory(config)).tokens, 0);
 }
 
 }  // namespace
