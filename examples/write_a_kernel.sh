@@ -17,5 +17,5 @@ if [ $# -gt 0 ]; then
 fi
 for step in step3_correct step4_load_once step5_tuned; do
   "$neuronmm" nki "$root/examples/kernel/$step.py:matmul" --ref "lhsT.T @ rhs" \
-    --arg "lhsT=bf16[1024,1024]" --arg "rhs=bf16[1024,2048]" | grep -E 'simulated|matmul$|latency|error'
+    --arg "lhsT=bf16[1024,1024]" --arg "rhs=bf16[1024,2048]" | grep -E '^simulated|matmul$|^  latency|error'
 done

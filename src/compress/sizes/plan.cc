@@ -195,8 +195,9 @@ std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, double toler
 
 Status check_uncompressed(const io::ModelConfig& config, const std::string& source) {
   if (!config.compression) return {};
-  return fail("{}: this model is compressed already (method {}, ratio {}); compress the original",
-              source, config.compression->method, config.compression->ratio);
+  return fail(
+      "{}: this model is compressed already (method {}, ratio {:.3f}); compress the original",
+      source, config.compression->method, config.compression->ratio);
 }
 
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule,

@@ -21,6 +21,10 @@
 
 namespace neuronmm::grammar {
 
+// The message for a pattern or grammar with more states or edges than the program can hold.
+inline constexpr std::string_view kAutomatonTooLarge =
+    "its automaton would be too large: use smaller counts, fewer alternatives or a simpler pattern";
+
 struct BudgetLimits {
   // A step takes 10 to 20 ns. Measured: of MaskBench's 11,305 schemas the largest that is accepted
   // takes 83 million (docs/reference/json_schema.md).

@@ -187,7 +187,7 @@ Result<CompiledGrammar> build(GbnfSyntax syntax, const GbnfVocabulary& vocabular
   GbnfBuilder builder(grammar, tokens, ids, budget);
   builder.add_rules(syntax.rules);
   if (!budget.ok()) return budget.error();
-  if (grammar.too_large()) return fail("its automaton would be too large");
+  if (grammar.too_large()) return fail("{}", kAutomatonTooLarge);
   budget.spend(8 * grammar.edges());
   NMM_TRY(check_recursion(grammar, builder, syntax.rules));
   const RuleId start = builder.rule(static_cast<size_t>(root - syntax.rules.begin()));

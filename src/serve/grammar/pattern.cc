@@ -145,7 +145,7 @@ class Determinizer {
       if (!budget_.ok()) return budget_.error();
       if (std::ssize(subsets_) > StringLanguage::kMaxStates || edges > StringLanguage::kMaxEdges ||
           work_ > kMaxSubsetWork)
-        return fail("its automaton would be too large");
+        return fail("{}", kAutomatonTooLarge);
     }
     return StringLanguage(std::move(states_));
   }
@@ -307,7 +307,7 @@ Result<StringLanguage> language_of(PatternNode tree, Budget& budget) {
   NMM_TRY(refuse_lookaheads(tree));
   const Nfa nfa(tree, budget);
   if (!budget.ok()) return budget.error();
-  if (nfa.too_large()) return fail("its automaton would be too large");
+  if (nfa.too_large()) return fail("{}", kAutomatonTooLarge);
   NMM_ASSIGN(StringLanguage language, Determinizer(nfa, budget).run());
   for (PatternNode& lookahead : lookaheads) {
     PatternNode from_begin{PatternNode::Kind::kSequence, {}, {}, 0, {}};

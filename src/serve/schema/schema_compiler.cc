@@ -274,7 +274,7 @@ Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string
   JsonSyntax(compiled.grammar, budget).add_text_of(start, *language, end);
   compiled.grammar.set_root(root);
   if (!budget.ok()) return budget.error();
-  if (compiled.grammar.too_large()) return fail("{}: its automaton would be too large", source);
+  if (compiled.grammar.too_large()) return fail("{}: {}", source, kAutomatonTooLarge);
   compiled.grammar.keep();
   return compiled;
 }
