@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include "base/pieces.h"
 
@@ -24,13 +25,9 @@ class Pool {
   }
   cpu::Buffer<Element> take(int64_t count) {
     const std::lock_guard lock(mutex_);
+    cpu::Buffer<Element> buffer = take_free(count);
     in_use_ += count;
-    if (const auto found = free_.find(count); found != free_.end()) {
-      cpu::Buffer<Element> buffer = std::move(found->second);
-      free_.erase(found);
-      return buffer;
-    }
-    return cpu::Buffer<Element>(count, cpu::Pages::kHuge);
+    return buffer;
   }
   void give_back(int64_t count, cpu::Buffer<Element> buffer) {
     const std::lock_guard lock(mutex_);
@@ -47,6 +44,22 @@ class Pool {
   }
 
  private:
+  // Memory of other sizes is given up before an allocation may fail.
+  cpu::Buffer<Element> take_free(int64_t count) {
+    if (const auto found = free_.find(count); found != free_.end()) {
+      cpu::Buffer<Element> buffer = std::move(found->second);
+      free_.erase(found);
+      return buffer;
+    }
+    try {
+      return cpu::Buffer<Element>(count, cpu::Pages::kHuge);
+    } catch (const std::bad_alloc&) {
+      if (free_.empty()) throw;
+      free_.clear();
+      return cpu::Buffer<Element>(count, cpu::Pages::kHuge);
+    }
+  }
+
   std::mutex mutex_;
   std::multimap<int64_t, cpu::Buffer<Element>> free_;
   int64_t in_use_ = 0;
