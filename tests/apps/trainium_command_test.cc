@@ -147,7 +147,10 @@ TEST_F(TrainiumCommand, ImpossibleShapesAreRefused) {
   expect(neuronmm(simulate("xuv --shape 99999999999999999999,2,3,4")), 1, {"--shape", "too large"});
   expect(neuronmm(simulate("xuv --shape 4194304,4,4,4")), 1, {"expected M", "4194304"});
   const std::string most = "1048576,1048576,1048576";
-  expect(neuronmm(simulate("xuv_naive --shape " + most + ",1048576")), 1, {"--shape", "nc_matmul"});
+  expect(neuronmm(simulate("xuv_naive --shape " + most + ",1048576")), 1,
+         {"M, K, r and N", "2^70"});
+  expect(neuronmm(simulate("xuv_naive --shape 131072,131072,131072,131072")), 1,
+         {"--shape", "nc_matmul"});
   expect(neuronmm(simulate("matmul_tiled --shape " + most)), 1, {"--shape", "nc_matmul"});
   expect(neuronmm(simulate("xuv --shape 32768,8192,4096,16384 --values")), 1,
          {"--values", "GFLOP", "at most"});
