@@ -81,7 +81,8 @@ TEST_F(TuneCommand, ImpossibleRequestsAreRefused) {
   expect(neuronmm(small("--json /proc/nowhere/t.json")), 1, {"/proc/nowhere/t.json"});
   expect(neuronmm(tune("--shape 1,2,3")), 1, {"--shape 1,2,3", "M,K,r,N"});
   expect(neuronmm(tune("--shape 0,2,3,4")), 1, {"expected M", "found 0"});
-  expect(neuronmm(tune("--shape 1048576,1048576,1048576,1048576")), 1, {"--shape", "nc_matmul"});
+  expect(neuronmm(tune("--shape 1048576,1048576,1048576,1048576")), 1, {"M, K, r and N", "2^70"});
+  expect(neuronmm(tune("--shape 131072,131072,131072,131072")), 1, {"--shape", "nc_matmul"});
   expect(neuronmm("tune xvu --shape 1,2,3,4"), 1, {"xvu", "xuv_naive"});
   expect(neuronmm("tune xuv --shape 1,2,3,4 --cache /proc/nowhere/c.json"), 1, {"/proc/nowhere"});
 }

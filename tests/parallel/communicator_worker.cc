@@ -211,7 +211,7 @@ int disagree(Communicator& all) {
   const Status same = parallel::agree(all, facts);
   expect(!same.ok() && same.error().message ==
                            "expected --threads to be the same in all processes, found 2 in process "
-                           "0 and 3 in 1",
+                           "0 and 3 in process 1",
          same.ok() ? "agreed" : same.error().message);
   const Status status =
       parallel::first_error_of_all(all, all.process() == 1 ? Status(fail("no disk")) : Status());

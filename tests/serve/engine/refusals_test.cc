@@ -77,17 +77,16 @@ TEST_F(Refusals, PromptsThatLeaveNoContextForAnAnswer) {
   EngineOptions options;
   Engine of_model(transformer, options);
   expect_refusal(of_model, prompt_of(1000), Refusal::kContextLength,
-                 {"1000 tokens", "fewer than 1000"});
+                 {"1000 tokens", "at most 999"});
   options.context_tokens = 300;
   Engine shorter(transformer, options);
-  expect_refusal(shorter, prompt_of(300), Refusal::kContextLength,
-                 {"300 tokens", "fewer than 300"});
+  expect_refusal(shorter, prompt_of(300), Refusal::kContextLength, {"300 tokens", "at most 299"});
   Request all = prompt_of(300);
   all.max_new_tokens = 0;
   EXPECT_TRUE(submit_and_wait(shorter, all)->answer().tokens.empty());
   Request beyond = prompt_of(301);
   beyond.max_new_tokens = 0;
-  expect_refusal(shorter, beyond, Refusal::kContextLength, {"301 tokens", "fewer than 301"});
+  expect_refusal(shorter, beyond, Refusal::kContextLength, {"301 tokens", "at most 300"});
   const auto recorder = submit_and_wait(shorter, prompt_of(299));
   EXPECT_EQ(recorder->answer().tokens.size(), 1u);
   EXPECT_EQ(recorder->answer().reason, FinishReason::kLength);
