@@ -105,7 +105,7 @@ def train(student, teacher, pieces, held_out, args):
     optimizer = torch.optim.AdamW([value for _, value in trained], weight_decay=0.0)
     steps = max(1, args.tokens // (args.batch * args.cutoff))
     interval = max(1, math.ceil(steps / MEASUREMENTS))
-    least = held_out_divergence(student, teacher, held_out, args.device)
+    least = before = held_out_divergence(student, teacher, held_out, args.device)
     best = {name: value.detach().cpu().clone() for name, value in trained}
     print(f"before training: held-out divergence {least:.4f}", flush=True)
     order, started = [], time.time()
@@ -129,6 +129,8 @@ def train(student, teacher, pieces, held_out, args):
         print(f"step {step + 1} of {steps}: held-out divergence {now:.4f}, {loss:.4f} in training, {speed:.0f} tokens/s", flush=True)
         if now < least:
             least, best = now, {name: value.detach().cpu().clone() for name, value in trained}
+    if least == before:
+        print(f"no state was better than the first one, so the weights stay; try --learning-rate {args.learning_rate / 3:.1g}")
     student.load_state_dict(best, strict=False)
     return best
 
