@@ -136,7 +136,9 @@ class ThreadTeam {
       if (!has_share(thread)) continue;
       inside.store(1);
       if (number_.load() == number) take_iterations(thread);
-      inside.store(0, std::memory_order_release);
+      // Sequentially consistent: notify_one() reads whether somebody waits, and must not do so
+      // before the caller can see the 0. Otherwise the caller would sleep for ever.
+      inside.store(0);
       inside.notify_one();
     }
   }
