@@ -128,8 +128,7 @@ Status check_adapters(const FinetuneRequest& request, const io::ModelFolder& ope
   if (adapts_fused_matrices(opened.checkpoint, opened.config)) {
     return fail(
         "{}: its class in transformers joins matrices that adapters would have apart; train its "
-        "own "
-        "weights (without --lora)",
+        "own weights (without --lora)",
         model);
   }
   return {};
