@@ -15,6 +15,10 @@ namespace {
 
 StepRecorder* recorder = nullptr;
 
+// The rows of a piece of a product, which are those of a tile of AMX. Smaller tiles of other
+// processors are not shared out, because each thread would read the weights again.
+constexpr int64_t kPieceRows = 16;
+
 // Returns "multiply" for "void neuronmm::cpu::multiply(const Kernels&, ...)", and "Attention::run"
 // for "void neuronmm::cpu::Attention::run(...) const". Names of classes begin with a capital.
 std::string short_name(const std::string& function) {
@@ -35,7 +39,7 @@ struct CountingKernels {
                        const cpu::ProductPart& part, const float*, MutableMatrixView) {
     if (!counting()) return;
     const int64_t rows = a.first_row(part.first_tile + part.tiles) - a.first_row(part.first_tile);
-    recorder->pieces_.products += part.panels * part.tiles;
+    recorder->pieces_.products += part.panels * ((rows + kPieceRows - 1) / kPieceRows);
     load().weight_bytes += part.panels * w.panel_words() * 4;
     load().multiply_adds += rows * w.k() * part.panels * cpu::kPanel;
     const std::string shape = fmt::format("{}x{}", w.k(), w.n());

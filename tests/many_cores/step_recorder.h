@@ -26,8 +26,8 @@ struct Step {
   std::string weights;   // the shapes K x N of its weights
   int64_t tasks = 0;
   int64_t work = kUnknownWork;  // what the loop's author says, in multiply-adds
-  // The number of pieces that no task can be smaller than: panels of a weight for one tile of rows,
-  // ranges of positions for one block of query rows, or rows. 0 if the kernels did not tell.
+  // The number of pieces that no task can be smaller than: panels of a weight for 16 rows, ranges
+  // of positions for one block of query rows, or rows. 0 if the kernels did not tell.
   int64_t pieces = 0;
   std::vector<ThreadLoad> threads;
 
