@@ -213,17 +213,19 @@ def picture(rows: list[Row], known: dict) -> str:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dense", type=pathlib.Path)
-    parser.add_argument("work", type=pathlib.Path)
-    parser.add_argument("--calibration", required=True, action="append", help="may be given several times")
-    parser.add_argument("--text", required=True)
-    parser.add_argument("--fit", default="420M", help="budgets of `neuronmm fit`, separated by commas")
-    parser.add_argument("--llama", type=pathlib.Path, help="folder of llama-bench and llama-quantize")
+    parser.add_argument("dense", type=pathlib.Path, metavar="DENSE", help="folder of the dense model in f32")
+    parser.add_argument("work", type=pathlib.Path, metavar="WORK", help="folder for models and finished rows")
+    parser.add_argument("--calibration", required=True, action="append", metavar="TEXT",
+                        help="text that sizes and rounding are chosen by; may be given several times")
+    parser.add_argument("--text", required=True, metavar="TEXT", help="text to measure the KL divergence on")
+    parser.add_argument("--fit", default="420M", help="budgets of `neuronmm fit`, separated by commas (default 420M)")
+    parser.add_argument("--llama", type=pathlib.Path, metavar="BUILD", help="folder of llama-bench and llama-quantize")
     parser.add_argument("--gguf", type=pathlib.Path, help="DENSE in bf16 as llama.cpp converts it")
-    parser.add_argument("--windows", type=int, default=24)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm")
+    parser.add_argument("--windows", type=int, default=24, help="windows of the text (default %(default)s)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of the speeds (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads (default: all cores)")
+    parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm",
+                        help="program to run (default build/release/neuronmm)")
     options = parser.parse_args()
     if bool(options.llama) != bool(options.gguf):
         parser.error("--llama and --gguf belong together")
