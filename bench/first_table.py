@@ -49,7 +49,7 @@ def run(command: list[str], **settings) -> str:
 
 
 class Row:
-    """One model of the table: how it is made, and how its speed is measured."""
+    """A model of the table: how it is made, and how its speed is measured."""
 
     def __init__(self, name: str, path: pathlib.Path, make: list[str], peer: bool = False):
         self.name, self.path, self.make, self.peer = name, path, make, peer

@@ -15,7 +15,7 @@
 #
 # Programs:
 #   NEURONMM          the program (default build/release/neuronmm)
-#   BENCH             the folder of the benchmarks (default build/release/bench)
+#   BENCH             the programs that -D NEURONMM_BENCH=ON builds (default build/release/bench)
 #   NEURONMM_BEFORE   the program of an earlier version, for comparison
 #   LLAMA             a folder with llama.cpp's programs
 #   IK_LLAMA          a folder with ik_llama.cpp's programs
