@@ -20,9 +20,10 @@ class UsageError(Exception):
     """A command line is wrong. The text names the option."""
 
 
-# A tensor argument as the command line describes it.
 @dataclass
 class TensorArgument:
+    """A tensor argument as the command line describes it."""
+
     name: str
     dtype: dtypes.DType
     shape: tuple

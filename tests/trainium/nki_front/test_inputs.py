@@ -60,6 +60,11 @@ class Inputs(harness.Folder):
         self.assertTrue((rounded != self.numbers).any())
         self.refused("x=@two.npz", "has 2 arrays; name one of them")
         self.refused("x=@two.npz:c", "has no array 'c', only a, b")
+        os.rename(self.path("two.npz"), self.path("two.npy"))
+        self.refused("x=@two.npy", "two.npy: holds several arrays; rename it to .npz")
+        with open(self.path("one.npz"), "wb") as file:
+            np.save(file, self.numbers)
+        self.refused("x=@one.npz", "one.npz: holds one array; rename it to .npy")
 
     def test_files_of_safetensors(self):
         bits = (self.numbers.view(np.uint32) >> 16).astype(np.uint16)
