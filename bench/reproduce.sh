@@ -120,7 +120,8 @@ run_step() {  # arguments: SECTION OUT COMMAND...
 # Makes a model of Llama-3.2-1B's shapes with random weights, unless it is there, and prints its folder.
 synthetic_1b() {
   local folder=$WORK/synthetic_1b
-  [ -d "$folder" ] || "$NEURONMM" synthesize --config "$DATA/configs/Llama-3.2-1B.config.json" -o "$folder" >&2
+  # bash ignores set -e where a function's output is taken.
+  [ -d "$folder" ] || "$NEURONMM" synthesize --config "$DATA/configs/Llama-3.2-1B.config.json" -o "$folder" >&2 || return
   echo "$folder"
 }
 

@@ -1,5 +1,7 @@
 bench() {  # arguments: OPTION...
-  bench/bench_parallel.py "$NEURONMM" "$(synthetic_1b)" "$@"
+  local dense
+  dense=$(synthetic_1b)
+  bench/bench_parallel.py "$NEURONMM" "$dense" "$@"
 }
 
 step "Between hosts" "DATA" bench --hosts 2 --rate 10gbit --turns 3 --prompt-tokens 256

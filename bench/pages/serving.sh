@@ -16,7 +16,7 @@ limits() {
 # Measures the time to the first token beside 1,000 sockets that send or read too slowly.
 slow_clients() {
   start_server 18000 ready "$NEURONMM" serve "$QWEN_420M"
-  bench/bench_slow_clients.py http://127.0.0.1:18000 --requests 64 --input 32 --output 8
+  bench/bench_slow_clients.py http://127.0.0.1:18000 --requests 64 --input 32 --output 8 --most-ratio 10
 }
 # Loads the program of today and that of an earlier version in turns.
 before_and_after() {  # arguments: MODEL TURNS REQUESTS
