@@ -84,7 +84,12 @@ def main():
     parser.add_argument("--new-tokens", type=int, default=4, metavar="N", help="tokens of each answer (default 4)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each combination (default 3)")
     given = parser.parse_args()
-    models = {url: name_of_model(url) for url in given.urls}
+    models = {}
+    for url in given.urls:
+        try:
+            models[url] = name_of_model(url)
+        except (OSError, ValueError, LookupError) as error:
+            parser.error(f"{url}/v1/models: {error}; does the server run?")
     print("| server | prompt | clients | first token, s: median | largest | prompt tokens/s |")
     print("|---|---|---|---|---|---|")
     for prompt in given.prompts:

@@ -141,7 +141,9 @@ def parse():
 def main():
     options = parse()
     url = urllib.parse.urlparse(options.url)
-    asyncio.run(run_round(options, url))  # warms the server up
+    _, failures = asyncio.run(run_round(options, url))  # warms the server up
+    if failures:
+        sys.exit(f"{options.url}: a request failed before the measurement: {failures[0]}; does the server run?")
     times, failures = {False: [], True: []}, []
     for _ in range(options.rounds):
         for bad in (False, True):
