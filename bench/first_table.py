@@ -82,26 +82,14 @@ def rows_of(options: argparse.Namespace) -> list[Row]:
 
 def write_bf16(dense: pathlib.Path, out: pathlib.Path) -> None:
     """Copies a folder and rounds its f32 tensors to bf16, to the nearest even value."""
-    import numpy as np  # pylint: disable=import-outside-toplevel  # only this row needs it
+    import safetensors_file  # pylint: disable=import-outside-toplevel  # only this row needs NumPy
 
     shutil.copytree(dense, out, ignore=shutil.ignore_patterns("*.safetensors"))
-    data = (dense / "model.safetensors").read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    metadata = header.pop("__metadata__", None)
-    tensors, offset, new_header = [], 0, {"__metadata__": metadata} if metadata else {}
-    for name, entry in header.items():
-        first, last = entry["data_offsets"]
-        bits = np.frombuffer(data[8 + size + first : 8 + size + last], np.uint32)
-        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).tobytes()
-        new_header[name] = {"dtype": "BF16", "shape": entry["shape"], "data_offsets": [offset, offset + len(rounded)]}
-        tensors.append(rounded)
-        offset += len(rounded)
-    text = json.dumps(new_header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(out / "model.safetensors", "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.writelines(tensors)
+    tensors = {}
+    for name, tensor in safetensors_file.read_f32(dense / "model.safetensors").items():
+        bits = tensor.view("<u4")
+        tensors[name] = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    safetensors_file.write(out / "model.safetensors", "BF16", tensors)
     config = json.loads((out / "config.json").read_text())
     config["torch_dtype"] = "bfloat16"
     (out / "config.json").write_text(json.dumps(config, indent=2))

@@ -22,40 +22,10 @@ import pathlib
 import shutil
 import sys
 
-try:
-    import numpy as np
-except ImportError:
-    sys.exit("off_grid.py needs NumPy: install Debian's python3-numpy or PyPI's numpy")
+import safetensors_file  # says so if NumPy is missing
+import numpy as np  # noqa: I001
 
 DEVIATION = 0.25
-
-
-def read(path):
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    tensors = {}
-    for name, entry in json.loads(data[8 : 8 + size]).items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] != "F32":
-            sys.exit(f"{path}: {name}: expected F32, found {entry['dtype']}")
-        first, last = entry["data_offsets"]
-        values = np.frombuffer(data[8 + size + first : 8 + size + last], np.float32)
-        tensors[name] = values.reshape(entry["shape"]).astype(np.float64)
-    return tensors
-
-
-def write(path, tensors):
-    header, offset = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + 4 * tensor.size]}
-        offset += 4 * tensor.size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            file.write(tensor.astype("<f4").tobytes())
 
 
 def scale_channels(tensors, config, random):
@@ -115,13 +85,14 @@ def main():
     if out.exists():
         parser.error(f"{out}: exists already; choose another output")
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    tensors = read(model / "model.safetensors")
+    file = safetensors_file.read_f32(model / "model.safetensors")
+    tensors = {name: tensor.astype(np.float64) for name, tensor in file.items()}
     if options.noise:
         add_noise(tensors, np.random.default_rng(1))
     else:
         scale_channels(tensors, config, np.random.default_rng(1))
     out.mkdir()
-    write(out / "model.safetensors", tensors)
+    safetensors_file.write(out / "model.safetensors", "F32", tensors)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
         if (model / name).exists():
