@@ -7,7 +7,7 @@ import sys
 try:
     import numpy as np
 except ImportError:
-    sys.exit("this script needs NumPy: install Debian's python3-numpy or PyPI's numpy")
+    sys.exit("this script needs NumPy; install Debian's python3-numpy or PyPI's numpy")
 
 # The types that are read and written. NumPy has no bf16, so its bits are whole numbers.
 TYPES = {"F32": np.dtype("<f4"), "BF16": np.dtype("<u2")}

@@ -84,12 +84,6 @@ class Steps(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("nosuch: expected one of: build ", done.stdout)
 
-    def test_scripts_with_an_interpreter_can_be_run(self) -> None:
-        for folder in ("bench", "deploy", "examples", "packaging", "tests", "tools"):
-            for path in (REPOSITORY / folder).rglob("*.*"):
-                if path.suffix in (".py", ".sh") and path.read_bytes().startswith(b"#!"):
-                    self.assertTrue(os.access(path, os.X_OK), f"{path}: chmod +x")
-
     def test_the_help_describes_every_variable(self) -> None:
         none = dict.fromkeys(VARIABLES, "")
         needed = set(re.findall(r"[A-Z]\w+", " ".join(re.findall(r"\(needs (.*)\)", run("--list", **none).stdout))))
