@@ -54,9 +54,9 @@ if [ "$mode" = --slow ]; then
 
   step "fuzzers, side by side for $fuzz_seconds s"
   running=()
-  for target in safetensors config generation_config chat_template tokenizer task_item tuner_cache training_records gguf grammar gbnf http json_schema chat_request \
-      tool_calls kernel_trace; do
-    fuzz "$target" &
+  for source in fuzz/fuzz_*.cc; do
+    target=${source#fuzz/fuzz_}
+    fuzz "${target%.cc}" &
     running+=($!)
   done
   for process in "${running[@]}"; do wait "$process"; done

@@ -6,7 +6,6 @@
 //   build/release/bench/bench_evaluation MODEL_DIR DATA_DIR [ITEMS_PER_TASK [TASKS [TURNS]]]
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -17,6 +16,7 @@
 #include "cpu/backend.h"
 #include "eval/evaluation.h"
 #include "eval/latency_report.h"
+#include "timing.h"
 
 namespace neuronmm {
 namespace {
@@ -44,16 +44,16 @@ constexpr size_t kPieceTokens = 512;
 double prefill_seconds(const model::Transformer& transformer, const Sequences& sequences,
                        Logits logits) {
   const auto cache = transformer.make_cache(transformer.config().max_position_embeddings);
-  const auto start = std::chrono::steady_clock::now();
-  for (const std::span<const text::TokenId> sequence : sequences) {
-    cache->set_length(0);
-    const size_t piece = logits == Logits::kAll ? kPieceTokens : sequence.size();
-    for (size_t first = 0; first < sequence.size(); first += piece) {
-      const size_t count = std::min(piece, sequence.size() - first);
-      (void)transformer.forward(sequence.subspan(first, count), *cache, logits);
+  return bench::seconds_of([&] {
+    for (const std::span<const text::TokenId> sequence : sequences) {
+      cache->set_length(0);
+      const size_t piece = logits == Logits::kAll ? kPieceTokens : sequence.size();
+      for (size_t first = 0; first < sequence.size(); first += piece) {
+        const size_t count = std::min(piece, sequence.size() - first);
+        (void)transformer.forward(sequence.subspan(first, count), *cache, logits);
+      }
     }
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
 }
 
 void print_row(std::string_view name, const Evaluated& evaluated, size_t sequences,

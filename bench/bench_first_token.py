@@ -4,10 +4,10 @@
     bench/bench_first_token.py http://127.0.0.1:8000
     bench/bench_first_token.py http://127.0.0.1:8000 http://127.0.0.1:8080 --prompts 512,4096 --clients 1,16
 
-The caller starts the servers. All clients of a run send their prompts at the same moment, and every prompt consists of
-other random tokens, so that no server finds a part of one in its cache. The tables have the median and the largest time
-to the first token over all clients and runs, and the tokens of all prompts divided by the time until the last client has
-its first token: with enough clients, that is the rate at which the server reads. The servers take turns.
+The caller starts the servers, which take turns. All clients of a run send their prompts at the same moment. Every prompt
+has other random tokens, so that no server finds a part of one in its cache. The table has the median and the largest time
+to the first token over all clients and runs. The last column divides the tokens of all prompts by the time until the last
+client has its first token. With enough clients, this is the rate at which the server reads.
 
 A server needs room for all clients at once: `neuronmm serve MODEL --kv-cache-memory 4G`, `llama-server -np 16 -c 73728`.
 """
@@ -84,7 +84,12 @@ def main():
     parser.add_argument("--new-tokens", type=int, default=4, metavar="N", help="tokens of each answer (default 4)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of each combination (default 3)")
     given = parser.parse_args()
-    models = {url: name_of_model(url) for url in given.urls}
+    models = {}
+    for url in given.urls:
+        try:
+            models[url] = name_of_model(url)
+        except (OSError, ValueError, LookupError) as error:
+            parser.error(f"{url}/v1/models: {error}; does the server run?")
     print("| server | prompt | clients | first token, s: median | largest | prompt tokens/s |")
     print("|---|---|---|---|---|---|")
     for prompt in given.prompts:

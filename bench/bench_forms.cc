@@ -9,7 +9,6 @@
 // time per parameter of uv divided by this form's.
 
 #include <cmath>
-#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -19,21 +18,12 @@
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "machine_limits.h"
+#include "mlp_shapes.h"
 #include "random_weight.h"
 #include "timing.h"
 
 namespace neuronmm::bench {
 namespace {
-
-struct MlpShape {
-  int64_t hidden, intermediate;
-};
-
-// The sizes of published models (config.json of each).
-const std::map<std::string, MlpShape> kModels = {{"smollm2-135m", {576, 1536}},
-                                                 {"llama-3.2-1b", {2048, 8192}},
-                                                 {"qwen3-4b", {2560, 9728}},
-                                                 {"llama-3.1-8b", {4096, 14336}}};
 
 struct Options {
   std::vector<std::string> models = {"smollm2-135m", "llama-3.2-1b"};
@@ -216,10 +206,8 @@ int main(int argc, char** argv) {
   using namespace neuronmm;
   bench::Options options;
   CLI::App app("Compares the speed of the fused MLP in every form with that of the dense MLP.");
-  std::vector<std::string> models;
-  for (const auto& [name, shape] : bench::kModels) models.push_back(name);
   app.add_option("--models", options.models, "models whose MLP shapes are timed")
-      ->check(CLI::IsMember(models))
+      ->check(CLI::IsMember(bench::model_names()))
       ->capture_default_str();
   app.add_option("--rows", options.rows, "numbers of tokens M that are multiplied at once")
       ->check(CLI::PositiveNumber)

@@ -51,19 +51,25 @@ def divergence(arguments, model, text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dense", type=pathlib.Path)
-    parser.add_argument("calibration", type=pathlib.Path)
-    parser.add_argument("texts", type=pathlib.Path, nargs="+")
-    parser.add_argument("--neuronmm", type=pathlib.Path, default="build/release/neuronmm")
-    parser.add_argument("--llama", type=pathlib.Path, required=True)
-    parser.add_argument("--types", default="Q4_0,Q4_K")
-    parser.add_argument("--tokens", type=int, default=32768)
-    parser.add_argument("--context", type=int, default=1024)
-    parser.add_argument("--limit", type=int, default=24)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("dense", type=pathlib.Path, metavar="DENSE", help="folder of the dense model in fp32")
+    parser.add_argument("calibration", type=pathlib.Path, metavar="CALIBRATION", help="text that both programs read")
+    parser.add_argument("texts", type=pathlib.Path, nargs="+", metavar="TEXT", help="texts to measure the divergence on")
+    parser.add_argument("--neuronmm", type=pathlib.Path, default="build/release/neuronmm",
+                        help="program to run (default build/release/neuronmm)")
+    parser.add_argument("--llama", type=pathlib.Path, required=True, metavar="BIN",
+                        help="folder of llama-imatrix and llama-quantize")
+    parser.add_argument("--types", default="Q4_0,Q4_K", help="types to compare, separated by commas (default %(default)s)")
+    parser.add_argument("--tokens", type=int, default=32768, help="tokens of calibration (default %(default)s)")
+    parser.add_argument("--context", type=int, default=1024, help="tokens in a window (default %(default)s)")
+    parser.add_argument("--limit", type=int, default=24, help="windows of each text (default %(default)s)")
+    parser.add_argument("--work", type=pathlib.Path, required=True, metavar="WORK",
+                        help="folder for files and figures, which are used again")
     arguments = parser.parse_args()
+    for program in (arguments.neuronmm, arguments.llama / "llama-imatrix", arguments.llama / "llama-quantize"):
+        if not shutil.which(program):
+            parser.error(f"{program}: no such program; --neuronmm names ours, and --llama the folder of llama.cpp's")
     work = arguments.work
-    work.mkdir(exist_ok=True)
+    work.mkdir(parents=True, exist_ok=True)
     export = [arguments.neuronmm, "export", arguments.dense, "--target", "gguf"]
     floats = made(work / "dense.gguf", *export, "--type", "F32", "-o", work / "dense.gguf")
     importance = made(work / "importance.gguf", arguments.llama / "llama-imatrix", "-m", floats, "-f",
@@ -84,4 +90,5 @@ def main():
                   f"{kl[1][0]:.4f} ± {kl[1][1]:.4f} | {kl[1][0] / kl[0][0]:.2f} |", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -27,21 +27,13 @@
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "machine_limits.h"
+#include "mlp_shapes.h"
 #include "peers.h"
 #include "random_weight.h"
 #include "timing.h"
 
 namespace neuronmm::bench {
 namespace {
-
-struct MlpShape {
-  int64_t hidden, intermediate;
-};
-
-// The sizes of published models (config.json of each).
-const std::map<std::string, MlpShape> kModels = {
-    {"llama-3.2-1b", {2048, 8192}}, {"llama-3.2-3b", {3072, 8192}}, {"llama-3.1-8b", {4096, 14336}},
-    {"qwen3-1.7b", {2048, 6144}},   {"qwen3-4b", {2560, 9728}},     {"qwen3-8b", {4096, 12288}}};
 
 const std::map<std::string, cpu::DotProducts> kDotProducts = {
     {"none", cpu::DotProducts::kNone},
@@ -448,10 +440,8 @@ int main(int argc, char** argv) {
   bench::Options options;
   CLI::App app(
       "Compares the speed of the CPU kernels with the machine's limits and with other libraries.");
-  std::vector<std::string> models;
-  for (const auto& [name, shape] : bench::kModels) models.push_back(name);
   app.add_option("--models", options.models, "models whose MLP shapes are timed")
-      ->check(CLI::IsMember(models))
+      ->check(CLI::IsMember(bench::model_names()))
       ->capture_default_str();
   app.add_option("--rows", options.rows, "numbers of tokens M that are multiplied at once")
       ->check(CLI::PositiveNumber)

@@ -136,22 +136,25 @@ def compare(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("model")
-    parser.add_argument("--processes", type=int, nargs="+")
-    parser.add_argument("--hosts", type=int, help="so many hosts, made of namespaces")
-    parser.add_argument("--rate", default="10gbit", help="of each host's link, as tc writes it")
-    parser.add_argument("--delay", help="one way, added between any two hosts, as tc writes it")
-    parser.add_argument("--link", default="auto")
-    parser.add_argument("--link-values", default="fp32")
-    parser.add_argument("--serve", type=int, metavar="CONCURRENT", help="measure a server that so many requests at once ask")
-    parser.add_argument("--quiet", action="store_true", help="without the programs' progress")
-    parser.add_argument("--turns", type=int, default=1, help="of all numbers of processes; then also the ratios' medians")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--prompt-tokens", type=int, default=512)
-    parser.add_argument("--new-tokens", type=int, default=64)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", metavar="NEURONMM", help="program to run")
+    parser.add_argument("model", metavar="MODEL_DIR", help="folder of the model")
+    parser.add_argument("--processes", type=int, nargs="+", metavar="N",
+                        help="numbers of processes (default 1 2; with --hosts 1, 2, 4 and 8, as far as there are hosts)")
+    parser.add_argument("--hosts", type=int, metavar="N", help="make N hosts of network namespaces, which needs root")
+    parser.add_argument("--rate", default="10gbit", help="rate of each host's link, as tc writes it (default %(default)s)")
+    parser.add_argument("--delay", help="delay added one way between any two hosts, as tc writes it, such as 0.05ms")
+    parser.add_argument("--link", default="auto", help="option --link of neuronmm (default %(default)s)")
+    parser.add_argument("--link-values", default="fp32", help="option --link-values of neuronmm (default %(default)s)")
+    parser.add_argument("--serve", type=int, metavar="N", help="measure a server with N requests at once")
+    parser.add_argument("--quiet", action="store_true", help="hide the progress of the programs")
+    parser.add_argument("--turns", type=int, default=1, help="repeat all numbers of processes; prints medians (default 1)")
+    parser.add_argument("--runs", type=int, default=3, help="timed runs of `neuronmm bench` (default %(default)s)")
+    parser.add_argument("--prompt-tokens", type=int, default=512, help="tokens of the prompt (default %(default)s)")
+    parser.add_argument("--new-tokens", type=int, default=64, help="tokens to decode (default %(default)s)")
     arguments = parser.parse_args()
+    if not os.access(arguments.program, os.X_OK):
+        parser.error(f"{arguments.program}: no such program; build it, or name another")
     arguments.program = os.path.abspath(arguments.program)
     if not arguments.hosts:
         arguments.processes = arguments.processes or [1, 2]

@@ -6,9 +6,9 @@
 
 Normal clients ask for streamed completions, one after the other. Rounds without and with the bad sockets take turns.
 A process of its own holds the bad sockets and replaces those that the server closes. There are equally many of each
-kind: sockets that send nothing, send half a head, send a byte of a head every few seconds, announce a body and do not
-send it, send a byte of it every few seconds, never read their responses, or are idle after a request. With https, the
-sockets of the first kind never finish the handshake. The table has the time to first token and its ratio. The exit code
+kind. Some send nothing, half a head, or a byte of a head every few seconds. Others announce a body, and send none of it
+or a byte every few seconds. The last two kinds never read their responses, or are idle after a request. With https, the
+sockets that send nothing never finish the handshake. The table has the time to first token and its ratio. The exit code
 is 1 if the p99 with bad sockets is more than --most-ratio times as long, or if a request failed.
 """
 
@@ -141,7 +141,9 @@ def parse():
 def main():
     options = parse()
     url = urllib.parse.urlparse(options.url)
-    asyncio.run(run_round(options, url))  # warms the server up
+    _, failures = asyncio.run(run_round(options, url))  # warms the server up
+    if failures:
+        sys.exit(f"{options.url}: a request failed before the measurement: {failures[0]}; does the server run?")
     times, failures = {False: [], True: []}, []
     for _ in range(options.rounds):
         for bad in (False, True):

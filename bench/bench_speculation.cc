@@ -40,7 +40,7 @@ struct Options {
   int runs = 5, threads = 0;
 };
 
-// One way to write: with a draft or without one.
+// A way to write: with a draft or without one.
 struct Contender {
   std::string name;
   std::unique_ptr<Transformer> draft_model = nullptr;

@@ -6,7 +6,7 @@
 // "bf16 rows" are products of bf16 weights with activations rounded to bf16, on CPUs that gain by
 // them.
 //
-//     bench_tiles [K [turns]]
+//     bench_tiles [K [TURNS]]
 
 #include <algorithm>
 #include <cstdlib>
@@ -72,6 +72,10 @@ void measure(const RandomWeight& weight, int64_t m, int64_t k, int turns) {
 int run(int argc, char** argv) {
   const int64_t k = argc > 1 ? std::atoll(argv[1]) : 2048;
   const int turns = argc > 2 ? std::atoi(argv[2]) : 60;
+  if (k < 1 || turns < 1 || argc > 3) {
+    fmt::print(stderr, "usage: bench_tiles [K [TURNS]]\n");
+    return 2;
+  }
   set_num_threads(1);
   std::mt19937 random(1);
   const RandomWeight weight(kColumns, k, random);

@@ -14,23 +14,19 @@
 #include "io/folder_writer.h"
 #include "io/text_file.h"
 #include "text/tokenizer/tokenizer.h"
+#include "timing.h"
 
 namespace {
 
+using neuronmm::bench::seconds_of;
 using neuronmm::text::TokenId;
 using neuronmm::text::Tokenizer;
 
 constexpr int kRuns = 7;
 
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 void report(const char* name, size_t bytes, const std::function<void()>& work) {
   std::array<double, kRuns> rates;
-  for (double& rate : rates) rate = static_cast<double>(bytes) / 1e6 / seconds(work);
+  for (double& rate : rates) rate = static_cast<double>(bytes) / 1e6 / seconds_of(work);
   std::sort(rates.begin(), rates.end());
   fmt::print("{:<13}{:8.2f} MB/s  ({:.2f} to {:.2f}, {} runs)\n", name, rates[kRuns / 2],
              rates.front(), rates.back(), kRuns);
@@ -45,7 +41,7 @@ int run(const char* folder, const char* text_file) {
   const std::chrono::duration<double> load = std::chrono::steady_clock::now() - start;
 
   std::vector<TokenId> ids;
-  const double first = seconds([&] { ids = tokenizer->encode(*text).value(); });
+  const double first = seconds_of([&] { ids = tokenizer->encode(*text).value(); });
   const size_t bytes = text->size();
   fmt::print("load         {:8.3f} s\n", load.count());
   fmt::print("first encode {:8.2f} MB/s  ({} bytes, {} tokens)\n",

@@ -49,7 +49,7 @@ def run(command: list[str], **settings) -> str:
 
 
 class Row:
-    """One model of the table: how it is made, and how its speed is measured."""
+    """A model of the table: how it is made, and how its speed is measured."""
 
     def __init__(self, name: str, path: pathlib.Path, make: list[str], peer: bool = False):
         self.name, self.path, self.make, self.peer = name, path, make, peer
@@ -82,26 +82,14 @@ def rows_of(options: argparse.Namespace) -> list[Row]:
 
 def write_bf16(dense: pathlib.Path, out: pathlib.Path) -> None:
     """Copies a folder and rounds its f32 tensors to bf16, to the nearest even value."""
-    import numpy as np  # pylint: disable=import-outside-toplevel  # only this row needs it
+    import safetensors_file  # pylint: disable=import-outside-toplevel  # only this row needs NumPy
 
     shutil.copytree(dense, out, ignore=shutil.ignore_patterns("*.safetensors"))
-    data = (dense / "model.safetensors").read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    metadata = header.pop("__metadata__", None)
-    tensors, offset, new_header = [], 0, {"__metadata__": metadata} if metadata else {}
-    for name, entry in header.items():
-        first, last = entry["data_offsets"]
-        bits = np.frombuffer(data[8 + size + first : 8 + size + last], np.uint32)
-        rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).tobytes()
-        new_header[name] = {"dtype": "BF16", "shape": entry["shape"], "data_offsets": [offset, offset + len(rounded)]}
-        tensors.append(rounded)
-        offset += len(rounded)
-    text = json.dumps(new_header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(out / "model.safetensors", "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.writelines(tensors)
+    tensors = {}
+    for name, tensor in safetensors_file.read_f32(dense / "model.safetensors").items():
+        bits = tensor.view("<u4")
+        tensors[name] = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    safetensors_file.write(out / "model.safetensors", "BF16", tensors)
     config = json.loads((out / "config.json").read_text())
     config["torch_dtype"] = "bfloat16"
     (out / "config.json").write_text(json.dumps(config, indent=2))
@@ -213,17 +201,19 @@ def picture(rows: list[Row], known: dict) -> str:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dense", type=pathlib.Path)
-    parser.add_argument("work", type=pathlib.Path)
-    parser.add_argument("--calibration", required=True, action="append", help="may be given several times")
-    parser.add_argument("--text", required=True)
-    parser.add_argument("--fit", default="420M", help="budgets of `neuronmm fit`, separated by commas")
-    parser.add_argument("--llama", type=pathlib.Path, help="folder of llama-bench and llama-quantize")
+    parser.add_argument("dense", type=pathlib.Path, metavar="DENSE", help="folder of the dense model in f32")
+    parser.add_argument("work", type=pathlib.Path, metavar="WORK", help="folder for models and finished rows")
+    parser.add_argument("--calibration", required=True, action="append", metavar="TEXT",
+                        help="text that sizes and rounding are chosen by; may be given several times")
+    parser.add_argument("--text", required=True, metavar="TEXT", help="text to measure the KL divergence on")
+    parser.add_argument("--fit", default="420M", help="budgets of `neuronmm fit`, separated by commas (default 420M)")
+    parser.add_argument("--llama", type=pathlib.Path, metavar="BUILD", help="folder of llama-bench and llama-quantize")
     parser.add_argument("--gguf", type=pathlib.Path, help="DENSE in bf16 as llama.cpp converts it")
-    parser.add_argument("--windows", type=int, default=24)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm")
+    parser.add_argument("--windows", type=int, default=24, help="windows of the text (default %(default)s)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of the speeds (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads (default: all cores)")
+    parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm",
+                        help="program to run (default build/release/neuronmm)")
     options = parser.parse_args()
     if bool(options.llama) != bool(options.gguf):
         parser.error("--llama and --gguf belong together")

@@ -9,10 +9,10 @@ namespace neuronmm::bench {
 // The limits of the machine.
 struct MachineLimits {
   double fma_gflops = 0;  // fp32 fused multiply-adds on registers
-  double bf16_gflops =
-      0;  // products of bf16, summed in fp32 (AMX, AVX512-BF16; else those of fp32)
-  double int8_gops =
-      0;  // 8-bit multiply-adds on registers, by AMX, VNNI or as AVX2 has them; else 0
+  // Products of bf16 that are summed in fp32, by AMX or AVX512-BF16. Other CPUs have fma_gflops.
+  double bf16_gflops = 0;
+  // 8-bit multiply-adds on registers, by AMX, VNNI or AVX2. Other CPUs have 0.
+  double int8_gops = 0;
   double read_gb_s = 0;  // reading memory that no cache holds
 };
 

@@ -29,10 +29,13 @@ import math
 import pathlib
 import sys
 
-import numpy as np
-import tokenizers
-import torch
-import torch.nn.functional as F
+try:
+    import numpy as np
+    import tokenizers
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"{error}; mixture_forms.py needs: pip install numpy tokenizers torch")
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 import train_demo_model as demo  # noqa: E402
@@ -366,13 +369,14 @@ def divergence(model, windows, layers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--calibration", type=pathlib.Path, required=True)
-    parser.add_argument("--calibration-tokens", type=int, default=8192)
-    parser.add_argument("--text", type=pathlib.Path, nargs="+", required=True)
-    parser.add_argument("--ratio", type=float, nargs="+", default=[0.25])
+    parser.add_argument("model", type=pathlib.Path, metavar="MODEL_DIR", help="folder of the mixture")
+    parser.add_argument("--calibration", type=pathlib.Path, required=True, metavar="FILE", help="text for the statistics")
+    parser.add_argument("--calibration-tokens", type=int, default=8192, help="tokens of this text (default 8192)")
+    parser.add_argument("--text", type=pathlib.Path, nargs="+", required=True, metavar="FILE",
+                        help="texts to measure the divergence on")
+    parser.add_argument("--ratio", type=float, nargs="+", default=[0.25], help="shares to remove (default 0.25)")
     parser.add_argument("--length", type=int, default=256, help="tokens of a window (default 256)")
-    parser.add_argument("--forms", nargs="*", help="only these forms")
+    parser.add_argument("--forms", nargs="*", help="only these forms (default: all)")
     args = parser.parse_args()
     model = Model(args.model)
     tokenizer = tokenizers.Tokenizer.from_file(str(args.model / "tokenizer.json"))

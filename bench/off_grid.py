@@ -1,57 +1,37 @@
-"""Moves the weights of a Llama folder off the grid on which they were published, without changing
-what the model computes.
+#!/usr/bin/env python3
+"""Moves the weights of a Llama or Qwen folder off the grid on which they were published.
+
+    bench/off_grid.py MODEL OUT            keeps what the model computes
+    bench/off_grid.py MODEL OUT noise      makes another model
 
 The weights of a model that was published with four bits per weight are on the grid of that format.
-Any such format then keeps the model exactly, and a comparison of formats means nothing. This
-program scales every channel between two linear layers by a log-normal factor (standard deviation
-.25) and scales it back after it. Norm gains are folded into the layers that read the norm, up into
-down, v into o, and the table into a separate LM head.
+Any such format then keeps the model exactly, and a comparison of formats means nothing.
 
-    python off_grid.py MODEL OUT            MODEL: one model.safetensors of float32; needs numpy
-    python off_grid.py MODEL OUT noise      makes another model, which no scaling of channels could move
-                                            back to the grid: every weight of a linear layer is moved by
-                                            up to half a step of Q4_1
+Without `noise`, the program scales every channel between two linear layers by a log-normal factor
+(standard deviation .25) and scales it back after it. Norm gains are folded into the layers that read
+the norm, up into down, v into o, and the table into a separate LM head. Models with biases, such as
+Qwen2, need `noise`. It moves every weight of a linear layer by up to half a step of Q4_1, which no
+scaling of channels could undo.
+
+MODEL has one model.safetensors of float32, as `neuronmm import --dtype f32` writes. Needs NumPy.
 """
 
+import argparse
 import json
 import pathlib
 import shutil
 import sys
 
-import numpy as np
+import safetensors_file  # says so if NumPy is missing
+import numpy as np  # noqa: I001
 
 DEVIATION = 0.25
 
 
-def read(path):
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    tensors = {}
-    for name, entry in json.loads(data[8 : 8 + size]).items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] != "F32":
-            sys.exit(f"{path}: {name}: expected F32, found {entry['dtype']}")
-        first, last = entry["data_offsets"]
-        values = np.frombuffer(data[8 + size + first : 8 + size + last], np.float32)
-        tensors[name] = values.reshape(entry["shape"]).astype(np.float64)
-    return tensors
-
-
-def write(path, tensors):
-    header, offset = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + 4 * tensor.size]}
-        offset += 4 * tensor.size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            file.write(tensor.astype("<f4").tobytes())
-
-
 def scale_channels(tensors, config, random):
+    if biases := sorted(name for name in tensors if name.endswith("_proj.bias")):
+        sys.exit(f"{biases[0]}: expected a model without biases, whose channels can be scaled; use noise")
+
     def factors(count):
         return np.exp(DEVIATION * random.standard_normal(count))
 
@@ -93,19 +73,31 @@ def add_noise(tensors, random):
 
 
 def main():
-    model, out = map(pathlib.Path, sys.argv[1:3])
-    config = json.loads((model / "config.json").read_text())
-    tensors = read(model / "model.safetensors")
-    if sys.argv[3:] == ["noise"]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=pathlib.Path, metavar="MODEL", help="folder of the model in float32")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="folder to write, which must not exist")
+    parser.add_argument("noise", nargs="?", choices=["noise"], help="move each weight, so that the model becomes another")
+    options = parser.parse_args()
+    model, out = options.model, options.out
+    for name in ("config.json", "model.safetensors"):
+        if not (model / name).is_file():
+            parser.error(f"{model / name}: expected a file, found none; `neuronmm import --dtype f32` writes such a folder")
+    if out.exists():
+        parser.error(f"{out}: exists already; choose another output")
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    file = safetensors_file.read_f32(model / "model.safetensors")
+    tensors = {name: tensor.astype(np.float64) for name, tensor in file.items()}
+    if options.noise:
         add_noise(tensors, np.random.default_rng(1))
     else:
         scale_channels(tensors, config, np.random.default_rng(1))
     out.mkdir()
-    write(out / "model.safetensors", tensors)
-    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    safetensors_file.write(out / "model.safetensors", "F32", tensors)
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
         if (model / name).exists():
             shutil.copy(model / name, out / name)
 
 
-main()
+if __name__ == "__main__":
+    main()

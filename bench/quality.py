@@ -191,6 +191,8 @@ def main() -> None:
     if not flags.print_only:
         for name, row_flags in rows.items():
             bench.make_row(name, row_flags)
+    if not any((flags.work / f"{name}.json").exists() for name in rows):
+        sys.exit(f"none of {len(rows)} rows could be measured, see {bench.log}")
     bench.print_table(list(rows))
     if "," in flags.kept:
         bench.print_shares(flags.kept.split(","), list(rows))

@@ -90,10 +90,14 @@ def run(commands: list[str], options: argparse.Namespace) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm")
-    parser.add_argument("--gguf", type=pathlib.Path)
-    parser.add_argument("--only", type=int)
+    parser.add_argument("--neuronmm", type=pathlib.Path, default=ROOT / "build/release/neuronmm", metavar="PROGRAM",
+                        help="program to run (default build/release/neuronmm)")
+    parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="model of quick start 1")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="run only this quick start")
     options = parser.parse_args()
+    for path in filter(None, (options.neuronmm, options.gguf)):
+        if not path.is_file():
+            parser.error(f"{path}: expected a file, found none")
     table = read_table()
     for number, commands in quick_starts((ROOT / "README.md").read_text(encoding="utf-8")).items():
         if options.only not in (None, number) or (number == 1 and not options.gguf):

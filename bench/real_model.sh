@@ -6,10 +6,18 @@
 #   bench/real_model.sh MODEL_DIR DATA_DIR [FILE.gguf]
 #
 # MODEL_DIR is a folder that `import --dtype f32` has written. DATA_DIR has text/wiki.test.raw,
-# text/c4_sample.jsonl (a {"text": ...} per line) and tasks/*.jsonl. Environment: LIMIT is the
-# number of items per task, BYTES the length of each text, and LLAMA_PERPLEXITY the path of that
-# program.
+# text/c4_sample.jsonl (a {"text": ...} per line) and tasks/*.jsonl. PyPI's programs are installed
+# into build/real_model.
+#
+# Environment variables:
+# - LIMIT: the number of items per task (default 200).
+# - BYTES: the length of each text (default 300000).
+# - LLAMA_PERPLEXITY: the path of llama.cpp's llama-perplexity, which reads FILE.gguf.
 set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,/^set /s/^# \?//p' "$0" >&2; exit 2; }
+for path in "$1/config.json" "$2"/text/{wiki.test.raw,c4_sample.jsonl} "$2/tasks"; do
+  [ -e "$path" ] || { echo "$path: expected it to exist" >&2; exit 1; }
+done
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 work=$root/build/real_model limit=${LIMIT:-200} bytes=${BYTES:-300000}

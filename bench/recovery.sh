@@ -6,7 +6,8 @@
 #   bench/recovery.sh MODEL_DIR DATA_DIR [WORK_DIR]
 #
 # MODEL_DIR is the dense model. DATA_DIR has text/wiki.valid.raw, text/wiki.test.raw,
-# text/c4_sample.jsonl (a {"text": ...} per line) and text/alpaca_sample.json.
+# text/c4_sample.jsonl (a {"text": ...} per line) and text/alpaca_sample.json. The default of WORK_DIR
+# is build/recovery.
 #
 # The training text is C4's documents 0-199, articles of WikiText's validation text and Alpaca's
 # answers. After these comes text that the dense model writes itself. Compression sees the documents
@@ -30,10 +31,16 @@
 #
 # The output of all programs goes to WORK_DIR/errors.txt.
 set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,/^set /s/^# \?//p' "$0" >&2; exit 2; }
 root=$(realpath "$(dirname "$0")/..")
-neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+neuronmm=$(realpath "$(command -v "${NEURONMM:-$root/build/release/neuronmm}")" 2>/dev/null) ||
+  { echo "${NEURONMM:-$root/build/release/neuronmm}: no such program; name it in NEURONMM" >&2; exit 1; }
+for name in wiki.valid.raw wiki.test.raw c4_sample.jsonl alpaca_sample.json; do
+  [ -f "$2/text/$name" ] || { echo "$2/text/$name: expected this text, found none" >&2; exit 1; }
+done
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
-forms=${FORMS:-neurons mixed uv} tokens=${TOKENS-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
+forms=${FORMS:-neurons mixed uv} tokens=${TOKENS-76800 153600 307200 614400 2000000}
+ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
 flags=${FLAGS:-} batch=${BATCH:-4} limit=${LIMIT:-24} context=${CONTEXT:-1024}
 length=512 more_text=${TRAIN:+$(realpath "$TRAIN")} more_calibration=${MORE_CALIBRATION:+$(realpath "$MORE_CALIBRATION")}
 mkdir -p "$work"
@@ -77,8 +84,8 @@ for form in $forms; do
       *) choice="" ;;
     esac
     # shellcheck disable=SC2086
-    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --reconstruct off --calibration-tokens "$calibration" \
-      --calibration calibration.txt --calibration articles.txt ${more_calibration:+--calibration "$more_calibration"} 2>>errors.txt >/dev/null
+    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --reconstruct off \
+      --calibration-tokens "$calibration" --calibration calibration.txt --calibration articles.txt ${more_calibration:+--calibration "$more_calibration"} 2>>errors.txt >/dev/null
   fi
   measured "$form" 0 || point "$form" 0 "$form" 0
 done

@@ -61,6 +61,8 @@ def table(title: str, sizes: collections.Counter[str]) -> str:
 
 def main() -> None:
     program = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release/neuronmm").resolve()
+    if not program.is_file():
+        sys.exit(f"{program}: expected the program, found nothing; build it, or name another")
     print(table("the repository", folders()), "\n")
     print(table("the program", symbols(program)))
 

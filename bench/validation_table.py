@@ -18,7 +18,7 @@ COLUMNS = ["kernel", "shape", "device", "dtype", "quantity"]
 
 def main():
     program = sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release/neuronmm"
-    report = subprocess.run([program, "paper", "validation", "--json", "-"], check=True, capture_output=True)
+    report = subprocess.run([program, "paper", "validation", "--json", "-"], check=True, stdout=subprocess.PIPE)
     rows = json.loads(report.stdout)["rows"]
     with open(TABLE, "w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")

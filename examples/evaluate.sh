@@ -5,9 +5,9 @@
 #
 # See docs/reference/scores.md for the contents of DATA_DIR.
 set -euo pipefail
-root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/neuronmm}
-work=${WORK:-$root/build/examples}
+# shellcheck source=examples/setup.sh
+. "$(dirname "$0")/setup.sh"
+[ $# -eq 0 ] || [ $# -eq 3 ] || usage
 dense=${1:-$root/models/demo}
 small=${2:-$work/evaluated}
 data=${3:-$work/data}

@@ -21,11 +21,14 @@ import shutil
 import sys
 import time
 
-import safetensors
-import safetensors.torch
-import torch
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM, AutoTokenizer
+try:
+    import safetensors
+    import safetensors.torch
+    import torch
+    import torch.nn.functional as F
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+except ImportError as error:
+    sys.exit(f"{error}; gpu_recovery.py needs: pip install torch transformers safetensors")
 
 ROWS = 512  # of logits that exist together
 MEASUREMENTS = 10
@@ -33,16 +36,18 @@ MEASUREMENTS = 10
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("small", type=pathlib.Path)
-    parser.add_argument("teacher", type=pathlib.Path)
-    parser.add_argument("text", type=pathlib.Path)
-    parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--tokens", type=int, default=2_000_000, help="more than TEXT has are passes over it")
-    parser.add_argument("--learning-rate", type=float, default=2e-5)
-    parser.add_argument("--batch", type=int, default=4, help="sequences in a step")
-    parser.add_argument("--cutoff", type=int, default=512, help="tokens of a sequence")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("small", type=pathlib.Path, metavar="SMALL", help="folder that compress wrote")
+    parser.add_argument("teacher", type=pathlib.Path, metavar="TEACHER", help="folder of the model before compression")
+    parser.add_argument("text", type=pathlib.Path, metavar="TEXT", help="plain text, or .jsonl with a \"text\" in every line")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="folder to write, which must not exist")
+    parser.add_argument("--tokens", type=int, default=2_000_000,
+                        help="tokens to train on, in several passes over TEXT if it has fewer (default %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=2e-5, help="largest rate (default %(default)s)")
+    parser.add_argument("--batch", type=int, default=4, help="sequences in a step (default %(default)s)")
+    parser.add_argument("--cutoff", type=int, default=512, help="tokens of a sequence (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order of the sequences (default %(default)s)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu",
+                        help="PyTorch device (default cuda if there is one, else cpu)")
     return parser.parse_args()
 
 
@@ -135,9 +140,14 @@ def train(student, teacher, pieces, held_out, args):
     return best
 
 
+def partial_of(out):
+    """Returns the folder that becomes OUT once it is complete."""
+    return out.with_name(out.name + ".partial")
+
+
 def write(small, out, trained):
     """Copies the folder with other values of the trained tensors."""
-    partial = out.with_name(out.name + ".partial")
+    partial = partial_of(out)
     shutil.copytree(small, partial)
     found = set()
     for path in partial.glob("*.safetensors"):
@@ -156,8 +166,12 @@ def write(small, out, trained):
 
 def main():
     args = arguments()
-    if args.out.exists():
-        sys.exit(f"{args.out}: exists already; choose another output")
+    for path in (args.small / "config.json", args.teacher / "config.json", args.text):
+        if not path.is_file():
+            sys.exit(f"{path}: expected a file, found none")
+    for path in (args.out, partial_of(args.out)):
+        if path.exists():
+            sys.exit(f"{path}: exists already; remove it, or choose another output")
     random.seed(args.seed)
     torch.manual_seed(args.seed)
     tokenizer = AutoTokenizer.from_pretrained(args.small)

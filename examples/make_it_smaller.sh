@@ -8,11 +8,11 @@
 # the text are used. The losses are measured on TEST, because on TEXT itself they would look too
 # small.
 set -euo pipefail
-root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/neuronmm}
+# shellcheck source=examples/setup.sh
+. "$(dirname "$0")/setup.sh"
 model=${1:-$root/models/demo}
 text=${2:-$root/models/demo/calibration.txt}
-out=${3:-${WORK:-$root/build/examples}/smaller}
+out=${3:-$work/smaller}
 test=${5:-$root/models/demo/evaluation.txt}
 calibration=(--calibration "$text" --calibration-tokens "${4:-4096}")
 bytes=$(cat "$model"/*.safetensors | wc -c)

@@ -4,15 +4,14 @@
 #
 #   examples/recover.sh [DENSE_DIR COMPRESSED_DIR TEXT OUT]
 set -euo pipefail
-root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/neuronmm}
-work=${WORK:-$root/build/examples}
+# shellcheck source=examples/setup.sh
+. "$(dirname "$0")/setup.sh"
+[ $# -eq 0 ] || [ $# -eq 4 ] || usage
 dense=${1:-$root/models/demo}
 small=${2:-$work/half}
 text=${3:-$root/models/demo/calibration.txt}
 out=${4:-$work/recovered}
 
-mkdir -p "$work"
 [ $# -gt 0 ] || "$neuronmm" compress "$dense" -o "$small" --form uv --ratio 0.5 --block 64 --calibration "$text" --force
 "$neuronmm" finetune "$small" --data "$text" -o "$out" --teacher "$dense" --learning-rate 3e-4 --force
 for model in "$dense" "$small" "$out"; do

@@ -5,12 +5,10 @@
 #
 # MODEL is a Hugging Face folder or a GGUF file. The bundled model is the default.
 set -euo pipefail
-root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/neuronmm}
-work=${WORK:-$root/build/examples}
+# shellcheck source=examples/setup.sh
+. "$(dirname "$0")/setup.sh"
 model=${1:-$root/models/demo}
 
-mkdir -p "$work"
 if [ -f "$model" ]; then
   "$neuronmm" import "$model" -o "$work/imported" --force
   model=$work/imported

@@ -7,14 +7,13 @@
 #
 # `neuronmm kernels` lists the kernels and their shapes.
 set -euo pipefail
-root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/neuronmm}
-work=${WORK:-$root/build/examples}
+# shellcheck source=examples/setup.sh
+. "$(dirname "$0")/setup.sh"
+[ $# -ne 1 ] || usage
 kernel=${1:-xuv}
 shape=${2:-512,2048,1280,8192}  # the up projection of Llama-3.2-1B at ratio 0.2, for 512 tokens
 out=${3:-$work/$kernel.py}
 
-mkdir -p "$work"
 "$neuronmm" tune "$kernel" --shape "$shape" --top 3
 "$neuronmm" simulate "$kernel" --shape "$shape" --tiling auto
 "$neuronmm" emit "$kernel" --shape "$shape" --tiling auto -o "$out" --driver torch --force

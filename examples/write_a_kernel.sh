@@ -7,10 +7,11 @@
 # An ARGUMENT is a tensor such as x=bf16[1024,2048], and the REFERENCE an expression over the
 # arguments. Without arguments the script times the steps of examples/kernel that are correct.
 set -euo pipefail
-root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/neuronmm}
+# shellcheck source=examples/setup.sh
+. "$(dirname "$0")/setup.sh"
 
 if [ $# -gt 0 ]; then
+  [ $# -ge 3 ] || usage
   kernel=$1 reference=$2
   shift 2
   exec "$neuronmm" nki "$kernel" "${@/#/--arg=}" --ref "$reference"

@@ -14,16 +14,19 @@ cd "$(dirname "$0")/.."
 root=$PWD
 readonly work=build/packaging out=build/dist
 wheel=true deb=true deb_build="" python=python3
+usage() { sed -n '2,/^set /s/^# \?//p' "$0" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --wheel) deb=false ;;
     --deb) wheel=false ;;
-    --deb-build) deb_build=$2; shift ;;
-    --python) python=$2; shift ;;
-    *) sed -n 's/^# \?//; 2,11p' "$0" >&2; exit 2 ;;
+    --deb-build) [ $# -gt 1 ] || usage; deb_build=$2; shift ;;
+    --python) [ $# -gt 1 ] || usage; python=$2; shift ;;
+    *) usage ;;
   esac
   shift
 done
+[ -z "$deb_build" ] || [ -f "$deb_build/CPackConfig.cmake" ] ||
+  { echo "$0: --deb-build $deb_build: expected a folder that CMake has configured, found no CPackConfig.cmake" >&2; exit 1; }
 
 tools/install_dependencies.sh package
 mkdir -p $work $out

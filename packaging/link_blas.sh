@@ -3,7 +3,7 @@
 # library, from the static libraries of Debian's OpenBLAS, LAPACKE and libgfortran. A wheel holds it,
 # since a machine without Debian's packages has none of these libraries. It has a tenth of their size.
 set -euo pipefail
-out=$1
+out=${1:?the library to write; packaging/build.sh names it}
 [ "$(uname -m)" = x86_64 ] || { echo "$0: expected an x86-64 machine, found $(uname -m)" >&2; exit 1; }
 folder=/usr/lib/$(gcc -dumpmachine)
 fortran=$(gcc -print-file-name=libgfortran.a)

@@ -57,6 +57,9 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     api = pathlib.Path(sys.argv[1])
+    for path in (api / "__init__.py", api / "isa/__init__.py", api / "language/__init__.py", *map(pathlib.Path, sys.argv[2:])):
+        if not path.is_file():
+            sys.exit(f"{path}: expected a file, found none; API is the folder nki/api/nki of a checkout")
     # The names under which emitted files import the modules.
     names = {"nki": "", "nisa": "isa", "nl": "language"}
     modules = {name: definitions(api / folder / "__init__.py") for name, folder in names.items()}

@@ -20,7 +20,7 @@ import sys
 import time
 import urllib.parse
 
-# One answer: its text, its usage as the server tells it, and the seconds from the request to its first text and to its end.
+# An answer: its text, its usage as the server tells it, and the seconds from the request to its first text and to its end.
 Completion = collections.namedtuple("Completion", "text finish_reason usage first_seconds seconds")
 
 

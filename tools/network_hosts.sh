@@ -114,6 +114,8 @@ start() {  # arguments: COUNT ARGUMENT...
     --mca oob_tcp_if_include eth0 --bind-to none --host "$names" "$@"
 }
 
+[ "$(id -u)" -eq 0 ] || [ $# -eq 0 ] || fail "network namespaces need root; run it as root or with sudo"
+command -v ip >/dev/null || fail "ip: no such program; install Debian's iproute2"
 case "${1:-}" in
   up) up "${@:2}" ;;
   down) down ;;

@@ -23,9 +23,12 @@ import struct
 import sys
 import time
 
-import numpy as np
-import torch
-import torch.nn.functional as F
+try:
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"{error}; training needs: apt-get install python3-torch python3-numpy")
 
 import demo_tokenizer
 

@@ -18,10 +18,13 @@ import struct
 import sys
 import time
 
-import numpy as np
-import tokenizers
-import torch
-import torch.nn.functional as F
+try:
+    import numpy as np
+    import tokenizers
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"{error}; training needs: pip install numpy tokenizers torch")
 
 import train_demo_model as demo
 

@@ -236,6 +236,10 @@ def main():
                         help="kind of rows whose errors are printed (default blind)")  # fmt: skip
     parser.add_argument("--again", action="store_true", help="predict rows again that could not be predicted before")
     options = parser.parse_args()
+    if options.step != "errors" and not os.path.isdir(options.checkout or ""):
+        parser.error(f"{options.step}: CHECKOUT: expected a folder, found {options.checkout or 'nothing'}")
+    if options.step != "predict" and not os.path.isfile(options.out):
+        parser.error(f"{options.out}: expected the table that `predict` writes, found nothing")
     {"predict": predict, "targets": targets, "errors": show_errors}[options.step](options)
 
 

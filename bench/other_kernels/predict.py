@@ -6,8 +6,8 @@ compares both (docs/measurements/predictions_other.md).
     python3 bench/other_kernels/predict.py errors [--column repaired_us]
 
 `predict` simulates the kernels and never reads a measured time. It skips rows that have a prediction
-already, so that an interrupted run can be continued. `times` adds the published times of
-kda-for-trainium to the table. `errors` prints the errors of the predictions.
+already, so that an interrupted run can be continued. `times` adds the published times to the table.
+`errors` prints the errors of the predictions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import subprocess
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "..", "..", "docs", "measurements", "predictions_other.csv")
 FIELDS = ["id", "half", "family", "device", "class", "instructions", "bound_us", "first_us", "published_us", "repaired_us",
           "repaired_class", "why_not"]  # fmt: skip
 MAX_SECONDS = 400
@@ -74,10 +75,10 @@ def predict(options):
 
 
 def times(options):
-    """Joins the times of kda-for-trainium. The times of the other repository are in logs and plots
-    and were copied by hand.
+    """Joins the times of kda-for-trainium. The times of the other repository are in logs and plots.
+    They were copied by hand into predictions_other.csv, which has them for other tables.
     """
-    table = _read(options.out)
+    table, known = _read(options.out), _read(TABLE)
     with open(os.path.join(options.kda, "baselines.json")) as text:
         first = {case["op"]: [case["baseline_latency_ms"]] for case in json.load(text).values()}
     for row in table.values():
@@ -85,6 +86,8 @@ def times(options):
             _, problem, name = row["id"].split("/")
             found = first[problem] if name == "baseline" else _published_times(options.kda, problem, name)
             row["published_us"] = f"{1e3 * statistics.mean(found):.1f}" if found else ""
+        else:
+            row["published_us"] = known.get(row["id"], {}).get("published_us", "")
     _write(options.out, table)
 
 
@@ -98,6 +101,8 @@ def errors(options):
     rows = [r for r in _read(options.out).values() if r.get("published_us") and r.get(options.column)]
     name = "class" if options.column == "first_us" else "repaired_class"
     groups = [("all", rows), *[(f"half {h}", [r for r in rows if r["half"] == h]) for h in "01"]]
+    new = [r for r in rows if r["family"] != "kda"]
+    groups += [("new dialect", new), *[(f"new dialect half {h}", [r for r in new if r["half"] == h]) for h in "01"]]
     for field in ("family", name):
         for half in ("", "0", "1"):
             groups += [(f"{value} {half and 'half ' + half}", [r for r in rows if r[field] == value and half in ("", r["half"])])
@@ -133,12 +138,18 @@ def main():
     parser.add_argument("--accelopt", help="folder of a checkout of zhang677/AccelOpt")
     parser.add_argument("--program", default="build/release/neuronmm",
                         help="program that simulates (default build/release/neuronmm)")  # fmt: skip
-    parser.add_argument("--out", default=os.path.join(HERE, "..", "..", "docs", "measurements", "predictions_other.csv"),
+    parser.add_argument("--out", default=TABLE,
                         help="CSV file of the table, which is updated (default docs/measurements/predictions_other.csv)")  # fmt: skip
     parser.add_argument("--column", default="first_us",
                         help="column of the predictions, first_us or repaired_us (default first_us)")  # fmt: skip
     parser.add_argument("--only", metavar="PREFIX", help="predict only rows whose id begins with PREFIX (default: all)")
     options = parser.parse_args()
+    needed = {"predict": ("moe", "nkilib", "kda", "accelopt"), "times": ("kda",), "errors": ()}[options.what]
+    for name in needed:
+        if not os.path.isdir(getattr(options, name) or ""):
+            parser.error(f"{options.what}: --{name}: expected a folder, found {getattr(options, name) or 'nothing'}")
+    if options.what != "predict" and not os.path.isfile(options.out):
+        parser.error(f"{options.out}: expected the table that `predict` writes, found nothing")
     {"predict": predict, "times": times, "errors": errors}[options.what](options)
 
 

@@ -1,18 +1,21 @@
 folder=$WORK/fit
-# Runs fit for one budget and prints the loss of the result.
-budget() {  # arguments: MODEL NAME BYTES
-  mkdir -p "$folder"
-  "$NEURONMM" fit "$1" -o "$folder/$2-$3" --bytes "$3" --sensitivities "$folder/$2" --calibration "$C4"
-  "$NEURONMM" perplexity "$folder/$2-$3" "$DATA/text/wiki.test.raw" --reference "$1" --context 1024 --limit 24
+# Runs fit for one budget, and prints the loss of the result on both texts. The windows are the first of
+# each text.
+budget() {  # arguments: MODEL NAME WINDOWS OPTION...
+  local name=$2-${*: -1}
+  "$NEURONMM" fit "$1" -o "$folder/$name" --sensitivities "$folder/$2" --calibration "$C4" --force "${@:4}"
+  losses "$folder/$name" "$1" "$3"
 }
 synthetic() {
-  mkdir -p "$folder"
-  "$NEURONMM" synthesize --config "$DATA/configs/Llama-3.2-1B.config.json" -o "$folder/l1b"
-  "$NEURONMM" fit "$folder/l1b" -o "$folder/l1b-900M" --bytes 900M --calibration "$C4"
+  local dense
+  dense=$(synthetic_1b)
+  "$NEURONMM" fit "$dense" -o "$folder/l1b-900M" --bytes 900M --calibration "$C4" --force
 }
 
-for bytes in 80.1M 83.5M 103.3M; do
-  step "Loss at equal size" "SMOL DATA C4" budget "${SMOL:-}" smol $bytes
+for bytes in 65M 80.1M 83.5M 103.3M; do
+  step "Loss at equal size; Predictions" "SMOL_OFF_GRID DATA C4 C4_TEST" budget "${SMOL_OFF_GRID:-}" smol 24 --bytes $bytes
 done
-step "A model whose table is large" "QWEN DATA C4" budget "${QWEN:-}" qwen 420M
+step "Predictions" "SMOL_OFF_GRID DATA C4 C4_TEST" budget "${SMOL_OFF_GRID:-}" smol 24 --max-kl 0.02
+step "Predictions" "SMOL_OFF_GRID DATA C4 C4_TEST" budget "${SMOL_OFF_GRID:-}" smol 24 --prefill 3x
+step "A model whose table is large" "QWEN_OFF_GRID DATA C4 C4_TEST" budget "${QWEN_OFF_GRID:-}" qwen 4 --bytes 420M
 step "A model of 1B" "DATA C4" synthetic

@@ -1,4 +1,4 @@
-folder=$WORK/mixture_forms
+folder=$WORK/mixture_forms/model
 # Makes the mixture smaller in one form and prints its loss on both texts.
 form_by() {  # arguments: CALIBRATION OPTION...
   "$NEURONMM" compress "$MIXTURE" -o "$folder" --force --calibration "$1" "${@:2}"
@@ -28,8 +28,8 @@ step "Few bits" "MIXTURE" form --ratio 0.25 --form mixed --bits 4
 step "Few bits" "MIXTURE" form --ratio 0.25 --form neurons --bits 4
 step "Other forms" "MIXTURE" python3 bench/mixture_forms.py "${MIXTURE:-}" \
   --calibration models/demo/calibration.txt --text models/demo/stories.txt models/demo/evaluation.txt --ratio 0.25 0.2
-# Writes the mixture with blocks of TYPE and prints their loss on both texts. MORE are further flags.
-rounded() {  # arguments: TYPE MORE...
+# Writes the mixture with blocks of TYPE, and prints their loss on both texts.
+rounded() {  # arguments: TYPE OPTION...
   "$NEURONMM" export "$MIXTURE" --target gguf --type "$1" -o "$folder.gguf" --force "${@:2}"
   for text in stories evaluation; do
     "$NEURONMM" perplexity "$folder.gguf" models/demo/$text.txt --reference "$MIXTURE" --context 256 --activations fp32

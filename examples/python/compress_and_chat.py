@@ -6,8 +6,13 @@
 
 import sys
 
-import neuronmm
+try:
+    import neuronmm
+except ImportError:
+    sys.exit("expected the package neuronmm, found none; docs/guide/python.md says how to install it")
 
+if len(sys.argv) != 5:
+    sys.exit("usage: compress_and_chat.py MODEL OUT CALIBRATION_TEXT TEST_TEXT")
 model, small, calibration, text = sys.argv[1:]
 
 report = neuronmm.compress(model, small, ratio=0.2, calibration=calibration, force=True)

@@ -30,7 +30,7 @@ Result<std::shared_ptr<const LoadedModel>> load_model(const std::filesystem::pat
   auto model = std::make_shared<LoadedModel>();
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(folder));
   model->tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));
-  model->backend = cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
+  model->backend = make_backend();
   NMM_ASSIGN(model->transformer, model::Transformer::load(folder, *model->backend));
   NMM_ASSIGN(model->generation_config, io::GenerationConfig::load(folder));
   return std::shared_ptr<const LoadedModel>(std::move(model));
@@ -154,6 +154,10 @@ nb::dict perplexity_of_file(const LanguageModel& self, const std::filesystem::pa
 }
 
 }  // namespace
+
+std::unique_ptr<ops::Backend> make_backend() {
+  return cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
+}
 
 Result<std::string> text_of_file(const std::filesystem::path& file) {
   return io::read_user_text(file == "-" ? "./-" : file.string());

@@ -34,6 +34,9 @@ struct LanguageModel {
   int threads = 0;  // 0: all that can compute at once
 };
 
+// Returns a backend of the CPU with the kernels that the commands choose by default.
+std::unique_ptr<ops::Backend> make_backend();
+
 // Reads a text file. A file named "-" is read as a file and not as standard input.
 Result<std::string> text_of_file(const std::filesystem::path& file);
 

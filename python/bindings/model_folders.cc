@@ -19,8 +19,6 @@
 #include "compress/quantize.h"
 #include "compress/quantize_settings.h"
 #include "compress/settings.h"
-#include "cpu/backend.h"
-#include "cpu/kernels.h"
 #include "eval/folder_divergence.h"
 #include "gguf/import.h"
 #include "io/model_name.h"
@@ -92,7 +90,7 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags,
                                                compress::CompressRequest request, bool shown) {
   Progress progress(shown ? stderr : nullptr);
   NMM_TRY(read_texts(request.calibration));
-  const auto backend = cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
+  const auto backend = make_backend();
   const compress::MeasureLoss measure =
       [&](const fs::path& compressed, const std::vector<std::vector<text::TokenId>>& sequences)
       -> Result<compress::MeasuredLoss> {
@@ -243,7 +241,7 @@ nb::dict quantize_model(const QuantizeFlags& flags, int threads, bool progress) 
     Progress shown(progress ? stderr : nullptr);
     compress::QuantizeRequest request = asked;
     NMM_TRY(read_texts(request.calibration));
-    const auto backend = cpu::make_backend();
+    const auto backend = make_backend();
     return compress::quantize(request, *backend, shown);
   });
   nb::dict values;

@@ -25,7 +25,7 @@ import zlib
 try:
     import engine
     import run
-    from common import HERE, KERNELS, MODEL, compare, installed, read_export, read_golden
+    from common import HERE, KERNELS, MODEL, compare, installed, read_export, read_golden, require_writable
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: a file of this export is missing; copy the whole folder again, or export again")
 
@@ -278,6 +278,7 @@ def main():
         return run.report(run_here(options.step, export, options))
     versions_here = installed(engine.DISTRIBUTIONS)
     report = {"format": "neuronmm-check-1", "export": export, "machine": machine(), "versions": versions_here, "steps": {}}
+    require_writable(options.output)
     print_route(report["machine"])
     for name in options.only or STEPS:
         start = time.monotonic()

@@ -25,6 +25,14 @@ def read_export():
     return json.loads(path.read_text())
 
 
+def require_writable(path):
+    """Ends the program if a report cannot be written. Scripts ask before they work for hours."""
+    try:
+        path.open("a").close()
+    except OSError as error:
+        sys.exit(f"{path} cannot be written: {error.strerror}; name another file with --output")
+
+
 def read_golden():
     """Returns [(tokens, first position, logits [positions, vocabulary])], computed by neuronmm's
     CPU backend.

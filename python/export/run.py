@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 
-from common import HERE, MODEL, installed, latency_report, read_export
+from common import HERE, MODEL, installed, latency_report, read_export, require_writable
 
 import engine
 
@@ -109,6 +109,7 @@ def model_folder(path):
 
 
 def benchmark(export, options):
+    require_writable(options.output)
     measured = {}
     for name, folder, kernels in variants(options.dense):
         flags = ["--runs", options.runs, "--mode", options.mode]

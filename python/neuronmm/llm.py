@@ -63,7 +63,8 @@ class PerplexityReport:
 
 
 class LLM:
-    """A Hugging Face model folder (dense, compressed or rounded to few bits) on the CPU.
+    """A model on the CPU: a Hugging Face folder (dense, compressed or rounded to few bits), a GGUF
+    file, or a name in the Hugging Face cache.
 
     Several threads may call one object. Their calls run one after the other, and each call uses all
     of num_threads (None: as many as the cores and the CPU quota allow).

@@ -70,7 +70,9 @@ class CompressedLayer:
 
 @dataclass(frozen=True)
 class LearntLayer:
-    """What one layer has learnt. Errors are relative to the dense layer's output, on held-out text."""
+    """The result for one layer that learns. Errors are relative to the dense layer's output, on
+    held-out text.
+    """
     error_before: float
     error_after: float
     passes: int
@@ -168,7 +170,7 @@ def compress(
     the model writes itself, to be used instead of a text. `bits` (8, 6 or 4) rounds all linear
     weights, with `group`, `lm_head_bits` and `embedding_bits` as in quantize(). All other
     arguments have the meaning and the default of the same option of `neuronmm compress`. The
-    paper's setting is form="uv", block=128.
+    paper's setting is form="uv", block=128, reconstruct="off".
 
     None stands for the defaults of that command: form auto, method two-sided, blocks of 32,
     allocate measured (predicted without a text), and reconstruct "auto". Method svd implies form
@@ -250,9 +252,10 @@ def quantize(
     may be dense or compressed.
 
     None stands for the defaults of `neuronmm quantize`. Weights of 4 bits have groups of 16
-    weights, and the LM head then has 6 bits. `embedding_bits` are those of the embedding table (16: it stays
-    as it is); a table that is also the LM head has one number of bits. With a calibration text (or its `statistics`) rounding
-    is gptq and smoothing is on. Without a text rounding is nearest and smoothing is off.
+    weights, and the LM head then has 6 bits. `embedding_bits` are those of the embedding table (16:
+    the table stays as it is). A table that is also the LM head has one number of bits. With a
+    calibration text (or its `statistics`) rounding is gptq and smoothing is on. Without a text
+    rounding is nearest and smoothing is off.
     """
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)

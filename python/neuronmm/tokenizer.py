@@ -15,8 +15,8 @@ Message = Mapping[str, Any]
 
 
 class Tokenizer:
-    """The tokenizer of a model folder. Ids and texts are the same as those of the tokenizers
-    library.
+    """The tokenizer of a model folder, a GGUF file or a name in the Hugging Face cache. Ids and
+    texts are the same as those of the tokenizers library.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

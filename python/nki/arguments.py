@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from dataclasses import dataclass
 
@@ -20,9 +21,10 @@ class UsageError(Exception):
     """A command line is wrong. The text names the option."""
 
 
-# A tensor argument as the command line describes it.
 @dataclass
 class TensorArgument:
+    """A tensor argument as the command line describes it."""
+
     name: str
     dtype: dtypes.DType
     shape: tuple
@@ -56,8 +58,10 @@ def tensor_argument(text: str) -> TensorArgument:
         raise UsageError(f"--arg {name}: expected sizes of at least 1, found [{match['shape']}]")
     try:
         scale = float(match["scale"]) if match["scale"] else None
+        if scale is not None and not math.isfinite(scale):
+            raise ValueError
     except ValueError:
-        raise UsageError(f"--arg {name}: expected a number behind '*', found {match['scale']!r}") from None
+        raise UsageError(f"--arg {name}: expected a finite number behind '*', found {match['scale']!r}") from None
     rule = match["rule"] or "normal"
     if rule not in inputs.RULES:
         raise UsageError(f"--arg {name}: expected one of the rules {', '.join(inputs.RULES)}, found {rule!r}")

@@ -108,7 +108,12 @@ def _run_file(path, folder, max_seconds, results):
         simulation = _has_mark(test, "simulation")
         if only_simulation and not simulation:
             continue
-        for suffix, values in _cases(test):
+        try:
+            cases = list(_cases(test))
+        except Exception as error:  # the marks are the user's own
+            write(name, "failed", f"its marks cannot be read: {_message(error)}", 0.0, simulation)
+            continue
+        for suffix, values in cases:
             begin = time.monotonic()
             outcome, message = _outcome(test, owner, values, fixtures, max_seconds)
             write(f"{name}{suffix}", outcome, message, time.monotonic() - begin, simulation)
@@ -149,10 +154,11 @@ def _cases(test):
     for mark in getattr(test, "marks", ()):
         if mark.name != "parametrize":
             continue
-        names = mark.args[0]
+        given = dict(zip(("argnames", "argvalues"), mark.args)) | mark.kwargs
+        names = given["argnames"]
         names = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
         rows = []
-        for values in mark.args[1]:
+        for values in given["argvalues"]:
             values = values.values if isinstance(values, Parameters) else (values,) if len(names) == 1 else values
             rows.append(dict(zip(names, values)))
         axes.append(rows)
@@ -162,7 +168,7 @@ def _cases(test):
 
 def _outcome(test, owner, values, fixtures, max_seconds):
     for mark in getattr(test, "marks", ()):
-        if mark.name == "skip" or (mark.name == "skipif" and mark.args and mark.args[0]):
+        if mark.name == "skip" or (mark.name == "skipif" and any([*mark.args[:1], mark.kwargs.get("condition")])):
             return "skipped", str(mark.kwargs.get("reason", "marked"))
     try:
         with limits.of_time(max_seconds):

@@ -92,10 +92,13 @@ def _only(path, names, name):
 
 def _numpy(path, name, dtype):
     try:
-        if path.endswith(".npy"):
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        else:
-            with np.load(path, allow_pickle=False) as archive:
+        single = path.endswith(".npy")
+        # NumPy knows the format by the first bytes and not by the name.
+        array = np.load(path, mmap_mode="r" if single else None, allow_pickle=False)
+        if isinstance(array, np.ndarray) != single:
+            raise InputError(f"{path}: holds {'several arrays' if single else 'one array'}; rename it to {'.npz' if single else '.npy'}")
+        if not single:
+            with array as archive:
                 array = archive[_only(path, archive.files, name)]
     except (ValueError, EOFError) as error:
         raise InputError(f"{path}: is no array of NumPy: {error}") from None

@@ -22,7 +22,21 @@ import types
 
 import numpy as np
 
-from . import arguments, compiler, constants, folder, inputs, launch, limits, logical_cores, machine, missing, reference, user_modules, verification
+from . import (
+    arguments,
+    compiler,
+    constants,
+    folder,
+    inputs,
+    launch,
+    limits,
+    logical_cores,
+    machine,
+    missing,
+    reference,
+    user_modules,
+    verification,
+)
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location, releases
@@ -132,14 +146,34 @@ def run_folder(options, memory) -> int:
     return 1 if any(row["outcome"] == "failed" for row in rows) else 0
 
 
-def run(options, settings) -> int:
+def _select_device(options):
+    """Returns the device, and lets the rules of the release hold from now on."""
     device = devices.find(options.device)
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
     releases.selected = _release(options.sdk)
     releases.next_run = releases.of_device(device.name)
-    for folder in options.modules:
-        user_modules.add_folder(folder)
+    return device
+
+
+def _bind(options, kernel, tensors, given, with_values):
+    """Returns the arguments of the kernel's call, and the numbers of its tensors."""
+    generator = np.random.default_rng(options.seed) if with_values else None
+    try:
+        call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    # NumPy raises these errors for random numbers that do not fit into memory.
+    except (MemoryError, ValueError) as error:
+        raise UsageError(f"--arg: the tensors' numbers do not fit into memory: {error}") from None
+    absent = _required(kernel).difference(call)
+    if absent:
+        raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
+    return call, numbers
+
+
+def run(options, settings) -> int:
+    device = _select_device(options)
+    for modules in options.modules:
+        user_modules.add_folder(modules)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
     with_values = options.values or options.ref is not None or options.save_outputs is not None
     if options.save_outputs and not options.save_outputs.endswith((".npz", ".npy")):
@@ -152,15 +186,7 @@ def run(options, settings) -> int:
     is_legacy = hasattr(kernel, "whole_grid")
     if not is_legacy:
         grid = _grid_of_release(options.kernel, grid, device)
-    generator = np.random.default_rng(options.seed) if with_values else None
-    try:
-        call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
-    # NumPy raises these errors for random numbers that do not fit into memory.
-    except (MemoryError, ValueError) as error:
-        raise UsageError(f"--arg: the tensors' numbers do not fit into memory: {error}") from None
-    absent = _required(kernel).difference(call)
-    if absent:
-        raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
+    call, numbers = _bind(options, kernel, tensors, given, with_values)
     trace = Trace(options.trace)
 
     def new_session(trace):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the files of deploy/. systemd must accept the unit and rate its confinement as good. The
-# image's health check must distinguish a server that answers from one that does not. Building the
-# image needs Docker and is done by hand.
+# image's health check must distinguish a server that answers from one that does not, and Docker must
+# get every file that the installation reads. Building the image needs Docker and is done by hand.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly work=build/deploy
@@ -19,12 +19,27 @@ else
 fi
 
 python3 - <<'PYTHON'
+import fnmatch
 import http.server
 import json
 import pathlib
 import re
 import subprocess
 import threading
+
+# `cmake --install` and cpack end with an error if one of these is missing.
+install = pathlib.Path("cmake/install.cmake").read_text()
+read = {path for paths in re.findall(r"install\((?:DIRECTORY|FILES) ((?:[\w./-]+ )+)", install) for path in paths.split()}
+read = {path for path in read if pathlib.Path(path).exists()}
+assert {"models/demo", "examples/kernel"} <= read, read
+ignored = pathlib.Path("deploy/Dockerfile.dockerignore").read_text().split()
+for path in read:
+    kept = path
+    for pattern in ignored:  # the last pattern that fits a path or a folder above it decides
+        if any(fnmatch.fnmatch(str(part), pattern.lstrip("!")) for part in [path, *pathlib.Path(path).parents][:-1]):
+            kept = path if pattern.startswith("!") else ""
+    assert kept, f"deploy/Dockerfile.dockerignore: expected {path} to be kept, found it excluded"
+print(f"Docker gets the {len(read)} paths that are installed")
 
 text = pathlib.Path("deploy/Dockerfile").read_text().replace("\\\n", "")
 command = json.loads(re.search(r"^HEALTHCHECK .* CMD (\[.*\])$", text, re.MULTILINE)[1])

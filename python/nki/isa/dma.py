@@ -7,7 +7,7 @@ import numpy as np
 from .. import removed
 from ..tracer import errors, indirect, operands, operators, values
 from ..tracer import session as sessions
-from ..tracer.layout import HBM, PSUM, SBUF
+from ..tracer.layout import PSUM
 from ..tracer.tensor import Columns
 from .enums import dge_mode, engine, oob_mode
 from .instruction import DONE

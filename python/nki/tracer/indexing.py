@@ -290,6 +290,8 @@ def selected(tensor, dim, index_of):
 def vector_selected(tensor, dim, index_of):
     if tensor.memory != HBM or dim != 0:
         errors.fail("tensor.vector_select", f"{tensor.describe()}: expected a tensor in HBM and dimension 0")
+    if not isinstance(index_of, type(tensor)):
+        errors.fail("tensor.vector_select", f"{tensor.describe()}: vector_offset: expected a tensor, found {index_of!r}")
     dynamic = _dynamic_index(tensor, None, index_of, tensor.strides[0], tensor.shape[0], True)
     return tensor.with_layout((index_of.shape[0], *tensor.shape[1:]), tensor.strides, None, dynamic)
 

@@ -335,9 +335,6 @@ class Session:
         bits = values.encode(numbers, view.layout.dtype)
         view.put(bits.reshape(view.layout.shape) if bits.size == view.layout.size else bits)
 
-    def need_values(self, call: str, text: str):
-        errors.fail(call, f"{text}: run with --values", errors.ValuesNeeded)
-
 
 def _indirect_attribute(engine, operands, views):
     """Returns an attribute with the operands that may be anywhere in their tensors.

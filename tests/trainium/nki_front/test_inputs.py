@@ -60,6 +60,11 @@ class Inputs(harness.Folder):
         self.assertTrue((rounded != self.numbers).any())
         self.refused("x=@two.npz", "has 2 arrays; name one of them")
         self.refused("x=@two.npz:c", "has no array 'c', only a, b")
+        os.rename(self.path("two.npz"), self.path("two.npy"))
+        self.refused("x=@two.npy", "two.npy: holds several arrays; rename it to .npz")
+        with open(self.path("one.npz"), "wb") as file:
+            np.save(file, self.numbers)
+        self.refused("x=@one.npz", "one.npz: holds one array; rename it to .npy")
 
     def test_files_of_safetensors(self):
         bits = (self.numbers.view(np.uint32) >> 16).astype(np.uint16)
@@ -197,6 +202,19 @@ class Folders(harness.Folder):
                 def test_unknown(self, tmp_path):
                     pass
 
+            @pytest.mark.parametrize(argnames="size", argvalues=[4, 8])
+            @pytest.mark.skipif(condition=False, reason="never")
+            def test_keywords(size):
+                assert size in (4, 8)
+
+            @pytest.mark.skipif(condition=True, reason="always")
+            def test_skipped():
+                assert False
+
+            @pytest.mark.parametrize("size")
+            def test_marks(size):
+                pass
+
             def test_wrong():
                 assert 1 == 2
 
@@ -210,7 +228,10 @@ class Folders(harness.Folder):
         self.assertEqual(rows["TestErrors.test_raises"], ("passed", ""))
         self.assertEqual(rows["TestErrors.test_device"], ("skipped", "needs a device"))
         self.assertEqual(rows["TestErrors.test_unknown"][0], "skipped")
-        self.assertEqual(rows["test_wrong"], ("failed", "tests/test_double.py:36: AssertionError: assert 1 == 2"))
+        self.assertEqual([rows[f"test_keywords[{i}]"][0] for i in range(2)], ["passed"] * 2)
+        self.assertEqual(rows["test_skipped"], ("skipped", "always"))
+        self.assertIn("its marks cannot be read: KeyError: 'argvalues'", rows["test_marks"][1])
+        self.assertEqual(rows["test_wrong"], ("failed", "tests/test_double.py:49: AssertionError: assert 1 == 2"))
         self.assertNotIn("helper", rows)
 
     def test_a_file_that_fails_does_not_stop_the_others(self):

@@ -470,6 +470,24 @@ class Movement(unittest.TestCase):
         expected[rows[:, 0]] *= -1
         np.testing.assert_array_equal(found, expected)
 
+    def test_rows_of_vector_select_are_those_that_indices_choose(self):
+        x, rows = normal(40, 8), generator.permutation(40)[:16].reshape(16, 1)
+
+        def kernel(x, rows):
+            tile = nl.ndarray((16, 8), nl.float32)
+            nisa.dma_copy(tile, x.vector_select(0, loaded(rows)))
+            out = nl.ndarray((16, 8), nl.float32, buffer=nl.shared_hbm)
+            nisa.dma_copy(out, tile)
+            return out
+
+        np.testing.assert_array_equal(output(kernel, argument("fp32", x), argument("u32", rows)), x[rows[:, 0]])
+        for make, text in (
+            (lambda x, i: x.vector_select(1, i), "expected a tensor in HBM and dimension 0"),
+            (lambda x, i: x.vector_select(0, 3), "vector_offset: expected a tensor, found 3"),
+        ):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                output(lambda x, rows, make=make: make(x, loaded(rows)), argument("fp32", x), argument("u32", rows))
+
     def test_rows_out_of_bounds_are_skipped_or_refused(self):
         x, rows = normal(10, 8), np.array([[3], [99], [5], [0]])
 

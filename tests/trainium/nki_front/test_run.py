@@ -85,6 +85,7 @@ class Run(harness.Folder):
         self.assertIn("--arg: expected NAME=DTYPE[SHAPE]", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16"))
         self.assertIn("--arg x: expected a type", self.bad(2, "kernel.py:kernel", "--arg", "x=bf17[4]"))
         self.assertIn("--arg x: expected sizes", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[4,0]"))
+        self.assertIn("--arg x: expected a finite number behind '*'", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[4]*1e400"))
         self.assertIn("no such parameter", self.bad(2, *_ARGUMENTS, "--arg", "z=bf16[4,4]"))
         self.assertIn("no such parameter", self.bad(2, *_ARGUMENTS, "--kwarg", "z=1"))
         self.assertIn("--kwarg scale", self.bad(2, *_ARGUMENTS, "--kwarg", "scale=1+"))
