@@ -37,6 +37,17 @@ Result<int64_t> parse_byte_size(std::string_view text) {
   return fail("expected a size in bytes, as 4G, 80M, 80MB, 80MiB or 512K, found {:?}", text);
 }
 
+std::string byte_size_text(int64_t bytes, SizeRounding rounding) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  const bool mega = bytes >= 1'000'000;
+  const int64_t tenth = mega ? 100'000 : 100;
+  int64_t tenths = bytes / tenth;
+  const int64_t rest = bytes % tenth;
+  if (rounding == SizeRounding::kUp && rest > 0) ++tenths;
+  if (rounding == SizeRounding::kNearest && 2 * rest >= tenth) ++tenths;
+  return fmt::format("{}.{} {}", tenths / 10, tenths % 10, mega ? "MB" : "kB");
+}
+
 CLI::Validator byte_size() {
   const auto to_bytes = [](std::string& text) {
     const auto bytes = parse_byte_size(text);

@@ -45,7 +45,8 @@ Result<std::string> export_settings(const gguf_out::GgufRequest& request,
 Status check_float_weights(const io::ModelConfig& config, const fs::path& model) {
   if (!config.quantization) return {};
   return fail(
-      "{}: its weights are {} already; export the original model, or leave out --calibration",
+      "{}: its weights are rounded already ({}); export the original model, or leave out "
+      "--calibration",
       model.string(), io::quantization_text(*config.quantization));
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "byte_size.h"
 #include "commands.h"
 #include "io/generation_config.h"
 #include "memory_reserve.h"
@@ -68,8 +69,9 @@ Result<int64_t> context_tokens(const serve::EngineOptions& options, const char* 
                                const model::Transformer& transformer) {
   const serve::SequenceCapacity capacity = serve::sequence_capacity(transformer, options);
   if (capacity.kv_cache == 0)
-    return fail("--kv-cache-memory: expected at least {} bytes, which {} tokens take, found {}",
-                serve::kv_block_bytes(transformer, options), ops::kKvBlock, options.kv_cache_bytes);
+    return fail("--kv-cache-memory: expected at least {}, which {} tokens take, found {}",
+                byte_size_text(serve::kv_block_bytes(transformer, options), SizeRounding::kUp),
+                ops::kKvBlock, byte_size_text(options.kv_cache_bytes));
   const int64_t of_model = transformer.config().max_position_embeddings;
   if (options.context_tokens > of_model)
     print_message(
@@ -77,7 +79,7 @@ Result<int64_t> context_tokens(const serve::EngineOptions& options, const char* 
         options.context_tokens, of_model);
   if (capacity.kv_cache < capacity.context)
     print_message("{} {}: the context is {} tokens, not {}, since no more fit\n", memory_flag,
-                  options.kv_cache_bytes, capacity.kv_cache, capacity.context);
+                  byte_size_text(options.kv_cache_bytes), capacity.kv_cache, capacity.context);
   return capacity.tokens();
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/memory_limit.h"
+#include "byte_size.h"
 #include "memory_reserve.h"
 #include "ops/kv_cache.h"
 
@@ -17,10 +18,6 @@ constexpr double kContainerShare = 0.9;
 // Memory for bodies, grammars and answers: this share of the limit, and at least so many bytes.
 // Assumed: a body of 8 MiB takes up to 64 MiB while it is parsed.
 constexpr int64_t kRequestShare = 10, kLeastRequestBytes = int64_t{64} << 20;
-
-std::string decimal_mb(int64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
 
 // The memory that a server needs besides keys and values.
 struct Needs {
@@ -50,7 +47,7 @@ ServerMemory server_memory(int64_t given_bytes, int processes_of_host) {
   const double share = kContainerShare / processes_of_host;
   return {static_cast<int64_t>(static_cast<double>(container->bytes) * share),
           fmt::format("{} % of {} in {}", static_cast<int>(share * 100),
-                      decimal_mb(container->bytes), container->file)};
+                      byte_size_text(container->bytes), container->file)};
 }
 
 void enforce(const ServerMemory& memory, int threads) {
@@ -67,17 +64,18 @@ Status divide(const ServerMemory& memory, const model::Transformer& transformer,
   const int64_t block = serve::kv_block_bytes(transformer, engine);
   if (left < block)
     return fail(
-        "--memory: expected at least {} bytes, found {} ({}): the model has {}, buffers {}, "
-        "requests {}, and {} tokens {}; a smaller --max-num-seqs or --prefill-chunk needs "
-        "fewer buffers",
-        needs.sum() + block, memory.limit_bytes, memory.origin, needs.model, needs.buffers,
-        needs.requests, ops::kKvBlock, block);
+        "--memory: expected at least {}, found {} ({}): the model has {}, buffers {}, requests {}, "
+        "and {} tokens {}; a smaller --max-num-seqs or --prefill-chunk needs fewer buffers",
+        byte_size_text(needs.sum() + block, SizeRounding::kUp), byte_size_text(memory.limit_bytes),
+        memory.origin, byte_size_text(needs.model), byte_size_text(needs.buffers),
+        byte_size_text(needs.requests), ops::kKvBlock, byte_size_text(block));
   if (engine.kv_cache_bytes > left)
     return fail(
-        "--kv-cache-memory: expected at most {} bytes, found {}: {} bytes ({}) are the "
-        "limit of all memory, of which the model has {}, buffers {} and requests {}",
-        left, engine.kv_cache_bytes, memory.limit_bytes, memory.origin, needs.model, needs.buffers,
-        needs.requests);
+        "--kv-cache-memory: expected at most {}, found {}: {} ({}) are the limit of all memory, of "
+        "which the model has {}, buffers {} and requests {}",
+        byte_size_text(left, SizeRounding::kDown), byte_size_text(engine.kv_cache_bytes),
+        byte_size_text(memory.limit_bytes), memory.origin, byte_size_text(needs.model),
+        byte_size_text(needs.buffers), byte_size_text(needs.requests));
   engine.kv_cache_bytes = std::min(kv_cache_bytes(transformer, engine), left);
   engine.reserve_kv_cache = transformer.make_cache(1)->block_bytes() > 0;
   return {};
@@ -87,15 +85,15 @@ std::string memory_statement(const ServerMemory& memory, const model::Transforme
                              const serve::EngineOptions& engine) {
   const Needs needs = needs_of(memory, transformer, engine);
   const std::string parts = fmt::format(
-      "{} for the model, {} for keys and values, {} for buffers", decimal_mb(needs.model),
-      decimal_mb(kv_cache_bytes(transformer, engine)), decimal_mb(needs.buffers));
-  const std::string mapped =
-      fmt::format("{} of mapped files, which the system can drop", decimal_mb(memory_use().mapped));
+      "{} for the model, {} for keys and values, {} for buffers", byte_size_text(needs.model),
+      byte_size_text(kv_cache_bytes(transformer, engine)), byte_size_text(needs.buffers));
+  const std::string mapped = fmt::format("{} of mapped files, which the system can drop",
+                                         byte_size_text(memory_use().mapped));
   if (memory.limit_bytes == 0)
     return fmt::format("memory: no limit is set; up to {}, and {}", parts, mapped);
   return fmt::format("memory: at most {} ({}); {}, {} for requests; besides {}",
-                     decimal_mb(memory.limit_bytes), memory.origin, parts,
-                     decimal_mb(needs.requests), mapped);
+                     byte_size_text(memory.limit_bytes), memory.origin, parts,
+                     byte_size_text(needs.requests), mapped);
 }
 
 }  // namespace neuronmm::apps

@@ -24,8 +24,8 @@ Status check_dense_floats(const io::Checkpoint& checkpoint, const io::ModelConfi
   NMM_TRY(model::check_head(checkpoint, config));
   if (config.quantization) {
     return fail(
-        "{}: its weights are {}; compress the original model with bits 8, 6 or 4, or "
-        "its floats with --dequantize",
+        "{}: its weights are rounded already ({}); compress the original model with bits 8, 6 or "
+        "4, or the floats of this one with --dequantize",
         checkpoint.folder().string(), io::quantization_text(*config.quantization));
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {

@@ -291,8 +291,8 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   const io::Checkpoint& checkpoint = opened.checkpoint;
   if (config.quantization) {
     return fail(
-        "{}: its weights are {} already; quantize the original model, or its floats with "
-        "--dequantize",
+        "{}: its weights are rounded already ({}); quantize the original model, or the floats of "
+        "this one with --dequantize",
         model.string(), io::quantization_text(*config.quantization));
   }
   NMM_TRY(check_table(request.formats, config, model.string()));

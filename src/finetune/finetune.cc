@@ -92,8 +92,9 @@ Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConf
     requested->calibration = config.quantization->calibration;
     if (*requested != *config.quantization) {
       return fail(
-          "{}: its weights are {} already, found weights {}; rounded once more they would "
-          "lose twice, begin with the original",
+          "{}: its weights are rounded already ({}); to round them to {} would lose twice, so "
+          "begin "
+          "with the original model",
           request.model.string(), io::quantization_text(*config.quantization),
           compress::weights_text(request.weights));
     }

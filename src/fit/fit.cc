@@ -423,8 +423,8 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   NMM_TRY(io::refuse_mixtures(config, request.model.string(), "fit",
                               "round them instead: neuronmm quantize --bits 8, 6 or 4"));
   if (config.quantization) {
-    return fail("{}: its weights are {}; fit the original model", request.model.string(),
-                io::quantization_text(*config.quantization));
+    return fail("{}: its weights are rounded already ({}); fit the original model",
+                request.model.string(), io::quantization_text(*config.quantization));
   }
   NMM_TRY(compress::check_uncompressed(config, request.model.string()));
   NMM_TRY(Reach(request, model.checkpoint, config, device.simulated).check_bytes());

@@ -123,7 +123,8 @@ std::string quantization_text(const Quantization& quantization) {
       text += fmt::format(", {} {}", module, format_text(format));
     }
   }
-  if (single_layers > 0) text += fmt::format(", {} matrices of their own", single_layers);
+  if (single_layers > 0)
+    text += fmt::format(", {} matrices with formats of their own", single_layers);
   return text;
 }
 

@@ -46,6 +46,33 @@ TEST(ByteSize, OtherTextsAreRefusedWithExamples) {
   }
 }
 
+TEST(ByteSize, MessagesPrintTheUnitsThatOptionsTake) {
+  EXPECT_EQ(byte_size_text(0), "0 B");
+  EXPECT_EQ(byte_size_text(999), "999 B");
+  EXPECT_EQ(byte_size_text(1000), "1.0 kB");
+  EXPECT_EQ(byte_size_text(655'360), "655.4 kB");
+  EXPECT_EQ(byte_size_text(262'144), "262.1 kB");
+  EXPECT_EQ(byte_size_text(240'000'000), "240.0 MB");
+  EXPECT_EQ(byte_size_text(240'050'000), "240.1 MB");
+  EXPECT_EQ(byte_size_text(1'700'000'000), "1700.0 MB");
+}
+
+// A user who repeats a bound from a message is within it.
+TEST(ByteSize, ABoundIsRoundedToTheSideThatIsAllowed) {
+  for (const int64_t bytes : {1, 999, 1000, 262'144, 999'999, 1'000'001, 123'456'789}) {
+    for (const auto rounding : {SizeRounding::kUp, SizeRounding::kDown}) {
+      std::string text = byte_size_text(bytes, rounding);
+      std::erase(text, ' ');
+      const auto parsed = parse_byte_size(text);
+      ASSERT_TRUE(parsed.ok()) << text;
+      if (rounding == SizeRounding::kUp) EXPECT_GE(*parsed, bytes) << text;
+      if (rounding == SizeRounding::kDown) EXPECT_LE(*parsed, bytes) << text;
+    }
+  }
+  EXPECT_EQ(byte_size_text(262'144, SizeRounding::kUp), "262.2 kB");
+  EXPECT_EQ(byte_size_text(262'199, SizeRounding::kDown), "262.1 kB");
+}
+
 TEST(ByteSize, TheTransformationWritesBytes) {
   std::string text = "1.5K";
   const CLI::Validator to_bytes = byte_size();

@@ -213,7 +213,8 @@ class KernelFolder : public CurrentFolder {
   void SetUp() override {
     CurrentFolder::SetUp();
     if (run_shell("/usr/bin/python3 -P -c 'import numpy' 2>&1").exit_code != 0)
-      GTEST_SKIP() << "needs a python3 of version 3.11 with NumPy";
+      GTEST_SKIP() << "no /usr/bin/python3 of version 3.11 or newer with NumPy: "
+                      "tools/install_dependencies.sh test";
   }
   // Writes a kernel that copies its argument.
   std::string kernel(const fs::path& folder, const std::string& imports) const {

@@ -61,7 +61,9 @@ TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
          {"predictions for trn1", "no Trainium", "as it is"});
   expect(neuronmm("fit " + path("out") + " --plan --bytes 4M --sensitivities s --calibration " +
                   kDemo + "/calibration.txt"),
-         1, {"fit the original model"});
+         1, {"rounded already (", "); fit the original model"});
+  expect(neuronmm("quantize " + path("out") + " -o " + path("x")), 1,
+         {"out: its weights are rounded already ("});
   EXPECT_FALSE(fs::exists(path("x")));
 }
 

@@ -92,6 +92,8 @@ TEST_F(GgufExportCommand, TextsAreForFloatsAndForGguf) {
   expect(neuronmm("export " + kDemo + " --target nxdi --force -o " + path("n")), 2,
          {"--force", "has no meaning with --target nxdi"});
   expect(exported(kDemo, "--calibration " + path("none.txt")), 1, {"none.txt"});
+  expect(exported(kDemo, "--calibration-tokens 400"), 2,
+         {"--calibration-tokens: has no use without --calibration"});
 }
 
 TEST_F(GgufExportCommand, AnExistingFileStays) {

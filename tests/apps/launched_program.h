@@ -26,7 +26,9 @@ namespace neuronmm::apps {
 inline std::string why_no_launch() {
   if (const std::string why = parallel::why_no_mpirun(); !why.empty()) return why;
   const std::string libraries = run_shell("ldd '" + program_path().string() + "' 2>&1").output;
-  return libraries.find("libmpi") == std::string::npos ? "this build has no MPI" : "";
+  return libraries.find("libmpi") == std::string::npos
+             ? "this build has no MPI: configure it again after tools/install_dependencies.sh build"
+             : "";
 }
 
 // Calls `condition` until it returns true, and returns whether it did so within `time`. The time is

@@ -50,7 +50,8 @@ TEST(LinkedFiles, EveryFileIsHardenedByTheLinker) {
 // The compiler's checks call these functions when they find a fault.
 TEST(LinkedFiles, TheProgramsCheckTheirStackAndTheSizesOfBuffers) {
 #if defined(NEURONMM_SANITIZED) || !defined(NDEBUG)
-  GTEST_SKIP() << "the sanitizers have checks of their own, and a debug build has none";
+  GTEST_SKIP()
+      << "only release builds without sanitizers have these checks: ctest --preset release";
 #endif
   for (const fs::path& path : linked_files()) {
     if (path.parent_path() != program_path().parent_path()) continue;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <signal.h>
 
+#include "io/small_adapter.h"
 #include "run_program.h"
 #include "serve/http/http_client.h"
 
@@ -41,6 +42,18 @@ class MixtureCommand : public neuronmm::apps::ProgramTest {
   void make(const std::string& out, const std::string& more) const {
     expect(neuronmm("synthesize --config " + config_ + " -o " + path(out) + more), 0, {});
     fs::copy(kDemo + "/tokenizer.json", path(out));
+  }
+  // Synthesizes a model in the folder oss. Its class stacks the experts of a layer in one tensor.
+  void make_gpt_oss() {
+    config_ = write("oss.json", R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",
+        "attention_bias":true,"head_dim":16,"hidden_act":"silu","hidden_size":64,
+        "initializer_range":0.2,"intermediate_size":96,"max_position_embeddings":128,
+        "layer_types":["sliding_attention","full_attention"],"num_attention_heads":4,
+        "num_experts_per_tok":2,"num_hidden_layers":2,"num_key_value_heads":2,
+        "num_local_experts":5,"rms_norm_eps":1e-5,"sliding_window":128,"swiglu_alpha":1.702,
+        "rope_parameters":{"rope_type":"default","rope_theta":10000.0},"swiglu_limit":7.0,
+        "tie_word_embeddings":false,"vocab_size":2048})");
+    make("oss", "");
   }
   std::string text() const { return kDemo + "/calibration.txt --calibration-tokens 800"; }
 
@@ -223,15 +236,7 @@ TEST_F(MixtureCommand, IsPaddedForOtherPrograms) {
 
 // The experts of gpt-oss have biases, which lie in the basis of the outputs.
 TEST_F(MixtureCommand, SharedBasesKeepBiases) {
-  config_ = write("oss.json", R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",
-      "attention_bias":true,"head_dim":32,"hidden_act":"silu","hidden_size":64,
-      "initializer_range":0.2,"intermediate_size":96,"max_position_embeddings":128,
-      "layer_types":["sliding_attention","full_attention"],"num_attention_heads":4,
-      "num_experts_per_tok":2,"num_hidden_layers":2,"num_key_value_heads":2,
-      "num_local_experts":5,"rms_norm_eps":1e-5,"sliding_window":128,"swiglu_alpha":1.702,
-      "rope_parameters":{"rope_type":"default","rope_theta":10000.0},"swiglu_limit":7.0,
-      "tie_word_embeddings":false,"vocab_size":2048})");
-  make("oss", "");
+  make_gpt_oss();
   const std::string out = path("m.gguf"), small = path("small");
   const std::string generate = " --prompt Once --max-new-tokens 12 --temperature 0";
   expect(neuronmm("compress " + path("oss") + " -o " + small +
@@ -241,6 +246,23 @@ TEST_F(MixtureCommand, SharedBasesKeepBiases) {
          {"shared bases are multiplied out"});
   EXPECT_EQ(neuronmm("generate " + out + generate, "", "/dev/null").output,
             neuronmm("generate " + small + generate, "", "/dev/null").output);
+}
+
+TEST_F(MixtureCommand, AnAdapterIsMergedIntoAFolderWhoseExpertsAreStacked) {
+  make_gpt_oss();
+  const std::string adapter = " --adapter " + path("adapter");
+  neuronmm::io::write_small_adapter(path("adapter"), 64, 2.0F);
+  expect(neuronmm("import " + path("oss") + adapter + " -o " + path("merged")), 0, {"written to "});
+  const auto text_of = [](const std::string& model) {
+    return neuronmm("generate " + model + " --prompt Once --max-new-tokens 12 --temperature 0", "",
+                    "/dev/null")
+        .output;
+  };
+  const std::string merged = text_of(path("merged"));
+  EXPECT_EQ(merged, text_of(path("oss") + adapter));
+  EXPECT_NE(merged, text_of(path("oss")));
+  const std::string weights = read(path("merged") + "/model.safetensors");
+  EXPECT_NE(weights.find("model.layers.0.mlp.experts.gate_up_proj\""), std::string::npos);
 }
 
 // Starts `neuronmm serve` and ends it.

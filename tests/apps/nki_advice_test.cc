@@ -20,7 +20,8 @@ constexpr const char* kImports =
 class NkiAdvice : public ProgramTest {
  protected:
   void SetUp() override {
-    if (!python_with_numpy()) GTEST_SKIP() << "there is no python3 with NumPy";
+    if (!python_with_numpy())
+      GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
     ProgramTest::SetUp();
   }
 

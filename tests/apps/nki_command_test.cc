@@ -184,7 +184,7 @@ bool can_trace() {
 }
 
 TEST_F(NkiCommand, TracesAKernel) {
-  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  if (!can_trace()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
   const std::string kernel =
       write("kernel.py",
             "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
@@ -245,7 +245,7 @@ TEST_F(NkiCommand, TracesAKernel) {
 // Many containers set PYTHONDONTWRITEBYTECODE. Without our own compiled files, each start would
 // then compile all modules again, which takes a second.
 TEST_F(NkiCommand, CompiledFilesAreKeptWhereverPythonKeepsNone) {
-  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  if (!can_trace()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
   const std::string kernel = write("own.py", "def own(x):\n    return x\n");
   (void)neuronmm("nki " + kernel + ":own --arg 'x=fp32[4,4]'",
                  "XDG_CACHE_HOME='" + path("cache") + "' PYTHONDONTWRITEBYTECODE=1");
@@ -259,7 +259,7 @@ TEST_F(NkiCommand, CompiledFilesAreKeptWhereverPythonKeepsNone) {
 }
 
 TEST_F(NkiCommand, AKernelThatNeverEndsIsEndedAtItsLimits) {
-  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  if (!can_trace()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
   const std::string kernel =
       write("bad.py",
             "import socket\n"
@@ -282,7 +282,7 @@ TEST_F(NkiCommand, AKernelThatNeverEndsIsEndedAtItsLimits) {
 }
 
 TEST_F(NkiCommand, ResultsAreKeptAndReadAgain) {
-  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  if (!can_trace()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
   const std::string kernel = write("same.py",
                                    "import nki.language as nl\n"
                                    "def same(x):\n"
@@ -298,7 +298,7 @@ TEST_F(NkiCommand, ResultsAreKeptAndReadAgain) {
 }
 
 TEST_F(NkiCommand, AFolderOfTestsRuns) {
-  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  if (!can_trace()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
   fs::create_directories(path("tests"));
   write("tests/conftest.py",
         "import pytest\n@pytest.fixture\ndef simulation_only(request):\n"
@@ -324,7 +324,7 @@ TEST_F(NkiCommand, AFolderOfTestsRuns) {
 
 // Emits a kernel and checks that `simulate` and `nki` say one latency for it.
 TEST_F(NkiCommand, AnEmittedKernelHasOneLatency) {
-  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  if (!can_trace()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
   const std::string shape = "256,256,128,512", source = path("xuv.py"), cores = "256,512,256,512";
   const auto latencies = [&](const std::string& options, const std::string& launch,
                              const std::string& arguments) {

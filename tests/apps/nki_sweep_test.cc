@@ -43,7 +43,7 @@ class NkiSweep : public neuronmm::apps::ProgramTest {
     const std::string numpy =
         "python3 -c 'import numpy' 2>&1 || /usr/bin/python3 -c 'import numpy'";
     if (neuronmm::apps::run_shell(numpy + " 2>&1").exit_code != 0) {
-      GTEST_SKIP() << "needs a python3 with NumPy";
+      GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
     }
     write("copies.py", kCopies);
   }

@@ -175,7 +175,8 @@ TEST_F(OperatingSystem, AFileSizeLimitGivesAMessage) {
 
 TEST_F(OperatingSystem, AnAddressSpaceLimitGivesAMessage) {
 #ifdef NEURONMM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer itself takes terabytes of address space";
+  GTEST_SKIP()
+      << "AddressSanitizer itself takes terabytes of address space: use a build without it";
 #endif
   const std::string compress = "neuronmm compress " + kOneLayer +
                                " --ratio 0.5 --block 64 --method svd -o " + path("limited");

@@ -164,7 +164,8 @@ TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
   expect(neuronmm("quantize " + kOneLayer + " -o " + out + " --dequantize"), 1,
          {"one_layer/demo", "8, 6 or 4 bits", "floats"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + out + " --dequantize"), 1, {"nowhere"});
-  expect(neuronmm(quantize), 1, {"4 bits", "--dequantize"});
+  expect(neuronmm(quantize), 1,
+         {"its weights are rounded already (4 bits", "floats of this one with --dequantize"});
   expect(neuronmm("compress " + four + " -o " + out + " --method svd --ratio 0.2"), 1,
          {"4 bits", "--dequantize"});
   for (const std::string& into : {four, four + "/inside"}) {

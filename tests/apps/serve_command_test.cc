@@ -242,8 +242,9 @@ TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
   // The memory holds two and a half blocks.
   const auto [limited_by_memory, small] = serve_and_get("--kv-cache-memory 640KiB", paths);
   EXPECT_EQ(context(small), 256);
-  EXPECT_NE(limited_by_memory.find("--kv-cache-memory 655360: the context is 256 tokens, not 512"),
-            std::string::npos)
+  EXPECT_NE(
+      limited_by_memory.find("--kv-cache-memory 655.4 kB: the context is 256 tokens, not 512"),
+      std::string::npos)
       << limited_by_memory;
   const auto [limited_by_model, large] = serve_and_get("--context-length 1000", paths);
   EXPECT_EQ(context(large), 512);
@@ -255,7 +256,7 @@ TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
   EXPECT_EQ(context(fitting), 200);
   EXPECT_EQ(silent.find("--"), std::string::npos) << silent;
   expect(neuronmm("serve '" + kDemo + "' --port 0 --kv-cache-memory 1K"), 1,
-         {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1000"});
+         {"--kv-cache-memory: expected at least 262.2 kB, which 128 tokens take, found 1.0 kB"});
 }
 
 TEST_F(ServeCommand, TheDenseModelOfARoundedOneHasTwoBytesPerWeight) {

@@ -107,7 +107,7 @@ TEST(MemoryUse, CountsWhatIsWritten) {
 // Runs in a child, because a limit cannot be taken back.
 TEST(AnonymousMemory, ALimitMakesAllocationsFailAndAllowsThreads) {
 #ifdef NEURONMM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer ends a program whose allocation fails";
+  GTEST_SKIP() << "AddressSanitizer ends a program whose allocation fails: use a build without it";
 #endif
   const pid_t child = fork();
   if (child == 0) {

@@ -119,11 +119,25 @@ TEST(CompressSettings, LayersLearnFromAtMostTheCalibrationText) {
   EXPECT_EQ(complete(given), more);
   given.calibration_tokens = 50000;
   EXPECT_EQ(complete(given), with(more, {{"calibration_tokens", 50000}}));
+  given.calibration_tokens.reset();
   given.calibration.clear();
   given.statistics = "statistics";
   EXPECT_NE(refusal(given).find("--reconstruct 100000 needs --calibration or --self-generated"),
             std::string::npos)
       << refusal(given);
+}
+
+TEST(CompressSettings, ANumberOfTokensNeedsAText) {
+  CompressGiven given = given_text();
+  given.calibration_tokens = 500;
+  EXPECT_EQ(refusal(given), "");
+  given.calibration.clear();
+  given.statistics = "statistics";
+  EXPECT_EQ(refusal(given), "--calibration-tokens has no use without --calibration");
+  EXPECT_EQ(refusal(given, OptionNames::kKeywords),
+            "calibration_tokens has no use without calibration");
+  given.text_comes_later = true;
+  EXPECT_EQ(refusal(given), "");
 }
 
 TEST(CompressSettings, TextThatTheModelWritesHasASeed) {
@@ -258,6 +272,9 @@ TEST(QuantizeSettings, DefaultsFollowFromWhatIsGiven) {
   given = {};
   given.rounding = Rounding::kGptq;
   EXPECT_EQ(complete_of(given), "--rounding gptq needs --calibration or --statistics");
+  given = {};
+  given.calibration_tokens = 500;
+  EXPECT_EQ(complete_of(given), "--calibration-tokens has no use without --calibration");
 }
 
 TEST_F(CompressTest, TheRecordHoldsAllSettings) {

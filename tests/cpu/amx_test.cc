@@ -81,7 +81,8 @@ NMM_WITH_EMULATED_AMX(AmxOfTheCpu);
 // The values have all magnitudes, including denormals, which the instruction treats as zeros.
 TEST_P(AmxOfTheCpu, Bf16ProductsMatchTheEmulation) {
   const Kernels& of_cpu = best_kernels({.most_dot_products = DotProducts::kInt8AndBf16});
-  if (!of_cpu.amx) GTEST_SKIP() << "this CPU has no AMX";
+  if (!of_cpu.amx)
+    GTEST_SKIP() << "this CPU has no AMX: run this test on one that has, such as Sapphire Rapids";
   std::uniform_int_distribution<int> exponent(-70, 3);
   const auto values = [&](int64_t count) {
     std::vector<float> all = random_values(count, random_);

@@ -104,10 +104,11 @@ long today() {
 // Returns why the command cannot run here, or an empty text.
 std::string why_not(Needs needs) {
   const auto has = [](const std::string& command) { return std::system(command.c_str()) == 0; };
-  if (needs == Needs::kPython && !python_with_numpy()) return "there is no python3 with NumPy";
+  if (needs == Needs::kPython && !python_with_numpy())
+    return "no python3 with NumPy: tools/install_dependencies.sh test";
   if (needs != Needs::kMpirun) return {};
   if (!has("ldd '" + program_path().string() + "' | grep -q libmpi"))
-    return "this build has no MPI";
+    return "this build has no MPI: configure it again after tools/install_dependencies.sh build";
   return parallel::why_no_mpirun();
 }
 

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 // Every write to /dev/full fails with "No space left on device", as on a full disk.
 TEST(AtomicFile, DevicesAreWrittenToAndStay) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+  if (!fs::exists("/dev/full"))
+    GTEST_SKIP() << "no /dev/full: run this test on Linux with /dev mounted";
   EXPECT_TRUE(fails_with(write_text_file("/dev/full", "text"),
                          {"/dev/full", "cannot be written", "No space left"}));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));

@@ -327,7 +327,7 @@ TEST_F(FolderWriterTest, AFolderWithATokenizerOnlyIsReplaced) {
 }
 
 TEST_F(FolderWriterTest, UnwritableParentsAreNamed) {
-  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere: run this test as another user";
   fs::create_directories(root_ / "locked");
   fs::permissions(root_ / "locked", fs::perms::owner_read | fs::perms::owner_exec);
   EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "locked/out", IfExists::kRefuse),

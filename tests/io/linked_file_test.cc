@@ -36,7 +36,7 @@ TEST(LinkedFile, AFileIsCopiedToAnotherDisk) {
   struct stat here = {}, there = {};
   if (stat(folder.path().c_str(), &here) != 0 || stat(memory.c_str(), &there) != 0 ||
       here.st_dev == there.st_dev) {
-    GTEST_SKIP() << "needs two file systems, the second at /dev/shm";
+    GTEST_SKIP() << "/dev/shm is no file system of its own: mount a tmpfs there";
   }
   std::string pattern = memory / "neuronmm-XXXXXX";
   ASSERT_NE(mkdtemp(pattern.data()), nullptr);

@@ -118,7 +118,7 @@ TEST(Quantization, SingleLayersMayBeExceptions) {
   EXPECT_EQ(mixed.format_of("model.layers.0.mlp.down_proj.weight").bits, 8);
   EXPECT_EQ(mixed.format_of("model.layers.1.mlp.down_proj.weight").bits, 4);
   EXPECT_EQ(quantization_text(mixed),
-            "4 bits in groups of 16, v_proj int8, 2 matrices of their own");
+            "4 bits in groups of 16, v_proj int8, 2 matrices with formats of their own");
 }
 
 TEST(Quantization, CalibrationTextsAreKept) {

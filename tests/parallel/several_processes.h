@@ -12,7 +12,8 @@ namespace neuronmm::parallel {
 
 // Returns why such tests cannot run on this machine, or an empty string if they can.
 inline std::string why_no_mpirun() {
-  if (std::system("mpirun --version >/dev/null 2>&1") != 0) return "there is no mpirun";
+  if (std::system("mpirun --version >/dev/null 2>&1") != 0)
+    return "no mpirun: tools/install_dependencies.sh build";
   return "";
 }
 

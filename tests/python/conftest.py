@@ -76,7 +76,7 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmolLM2]:
     source = data / "models" / "smollm2-135m-instruct"
     files = sorted(source.glob("*.gguf")) if source.is_dir() else []
     if not files:
-        pytest.skip(f"{source} is absent")
+        pytest.skip(f"{source} is absent; set NEURONMM_TEST_DATA to the folder that holds models")
     folder = tmp_path_factory.mktemp("import") / "smollm2"
     report = neuronmm.import_gguf(files[0], folder, dtype="f32")
     assert report.class_name == "LlamaForCausalLM" and report.tokenizer

@@ -129,7 +129,8 @@ class NumberAutomaton {
     (void)state_number(std::move(start));
     for (size_t i = 0; i < keys_.size(); ++i) {
       if (std::ssize(keys_) > StringLanguage::kMaxStates)
-        return fail("its automaton would be too large");
+        return fail(
+            "its automaton would be too large: use a smaller multipleOf or bounds of fewer digits");
       if (!budget_.spend(kStepsPerState * (4 + std::ssize(divisors_)))) return budget_.error();
       for (const char character : {'-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}) {
         NumberState next = *keys_[i];

@@ -207,7 +207,8 @@ TEST(PlayedBack, AnswersAreAcceptedByPublishedTemplates) {
 
 TEST(PlayedBack, AnswersAreAcceptedByPublicTemplates) {
   const char* folders = std::getenv("NEURONMM_TEMPLATES");
-  if (folders == nullptr) GTEST_SKIP() << "$NEURONMM_TEMPLATES names no folders";
+  if (folders == nullptr)
+    GTEST_SKIP() << "no templates; set NEURONMM_TEMPLATES to folders of .jinja files";
   std::istringstream list(folders);
   for (std::string folder; list >> folder;) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

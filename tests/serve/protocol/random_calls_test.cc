@@ -191,7 +191,8 @@ TEST(RandomCalls, BrokenTextsDoNotDependOnTheirPieces) {
 
 // The script prints pairs of a literal and the JSON of its value.
 TEST(PythonLiterals, HaveTheValuesThatPythonGivesThem) {
-  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
+  if (std::system("python3 -c '' 2>/dev/null") != 0)
+    GTEST_SKIP() << "no python3: tools/install_dependencies.sh test";
   const auto script = source_dir() / "tests/serve/protocol/python_literals.py";
   FILE* pipe = popen(fmt::format("python3 '{}' 2000", script.string()).c_str(), "r");
   ASSERT_NE(pipe, nullptr);

@@ -413,7 +413,8 @@ TEST(Emitter, OperandsWithoutABufferAreRefused) {
 
 // Python parses the source, including the driver.
 TEST(Emitter, TheSourceIsValidPython) {
-  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
+  if (std::system("python3 -c '' 2>/dev/null") != 0)
+    GTEST_SKIP() << "no python3: tools/install_dependencies.sh test";
   const auto file =
       std::filesystem::temp_directory_path() / fmt::format("neuronmm-emitter-{}.py", getpid());
   for (const int64_t M : {100, 500, 512}) {
