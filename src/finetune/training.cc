@@ -254,14 +254,14 @@ Status Training::run_step() {
   return {};
 }
 
-// Returns the loss of the model as it would be written, so that a folder has the loss by which its
-// state was chosen.
-Result<double> Training::held_out_loss() {
+// Returns the sum of the held-out losses of the model as it would be written, so that a folder has
+// the loss by which its state was chosen. Returns nothing after an interrupt.
+std::optional<Training::Loss> Training::loss_as_written() {
   Loss loss;
   const training::WrittenValues<float> written = student_.as_written();
   training::ModelTraining<float>& training = student_.training();
   for (size_t i = 0; i < held_out_.size(); ++i) {
-    if (interrupted()) return stop();
+    if (interrupted()) return std::nullopt;
     const training::Rows<float>* states = nullptr;
     if (training.has_teacher()) {
       if (teacher_states_.size() <= i)
@@ -271,7 +271,14 @@ Result<double> Training::held_out_loss() {
     loss.sum += training.loss(held_out_[i], states);
     loss.tokens += held_out_[i].scored_tokens();
   }
-  return loss.mean();
+  return loss;
+}
+
+// The state is saved only after loss_as_written() has restored the values that it had rounded.
+Result<double> Training::held_out_loss() {
+  const std::optional<Loss> loss = loss_as_written();
+  if (!loss) return stop();
+  return loss->mean();
 }
 
 // Measures the held-out loss before the first step, at intervals, and at the end. It keeps the best

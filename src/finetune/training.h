@@ -4,6 +4,7 @@
 // on interrupts (after saving), on files that cannot be written, and if no gradient is finite.
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "base/progress.h"
@@ -49,6 +50,7 @@ class Training {
   Status train();
   Result<Loss> accumulate(int64_t step);
   Status run_step();
+  std::optional<Loss> loss_as_written();
   Result<double> held_out_loss();
   Status measure();
   void show(int64_t step, int64_t tokens);

@@ -122,6 +122,25 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
   }
 }
 
+// While the held-out loss is measured, norms have the values that a folder of bf16 will hold. The
+// saved state must have those in fp32.
+TEST_F(Finetune, ARunThatIsInterruptedWhileItMeasuresGivesTheSameBytes) {
+  model::TestTensors tensors = factored_tensors(config_, 3);
+  for (auto& [name, tensor] : tensors) tensor.dtype = DType::kBF16;
+  write_model(input_, config_, tensors);
+  const FinetuneSummary expected = run_or_throw(request("whole"));
+  ASSERT_EQ(expected.position.measurements.size(), 6u) << "every step is followed by a measurement";
+  int64_t done = 0;
+  const auto stopped =
+      run(request("parts"), [&](const StepReport&) { set_interrupted(++done == 3); });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  set_interrupted(false);
+  const FinetuneSummary summary = run_or_throw(request("parts"));
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
+  EXPECT_EQ(to_text(summary.position), to_text(expected.position));
+}
+
 // The state is saved after each step or never, so that a killed run goes on or begins again.
 TEST_F(Finetune, AKilledRunGivesTheSameBytes) {
   FinetuneRequest parts = request_with_everything("parts");
