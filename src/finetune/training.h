@@ -41,11 +41,14 @@ class Training {
 
   int64_t examples() const { return std::ssize(data_.examples); }
   int64_t steps_per_epoch() const;
+  double tokens_per_step() const;          // the mean
   int64_t tokens_in(int64_t steps) const;  // about as many
   Batch batch_of(int64_t step) const;
 
+  void resume();
   Status begin();
   Status find_rate();
+  void choose_rate();
   Result<double> try_rate(double rate, int64_t steps);
   Status train();
   Result<Loss> accumulate(int64_t step);

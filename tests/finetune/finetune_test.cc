@@ -83,6 +83,14 @@ TEST_F(Finetune, DistillationApproachesTheTeacher) {
   EXPECT_NEAR(best_of(all).held_out, validation_loss(path("out"), wanted), 1e-5);
 }
 
+// A batch may be larger than the text. A step is then one pass over it.
+TEST_F(Finetune, TokensAreCountedForBatchesLargerThanTheText) {
+  FinetuneRequest wanted = request("out");
+  wanted.recipe.batch = 1000;
+  wanted.recipe.tokens = 3 * 33 * 16;  // one of 34 sequences is held out
+  EXPECT_EQ(run_or_throw(wanted).planned_steps, 3);
+}
+
 // The seed decides about the order of the text.
 TEST_F(Finetune, SeedsGiveDifferentModels) {
   FinetuneRequest other = request("other");
@@ -275,6 +283,36 @@ TEST_F(FinetuneNaN, ThreeInARowEndTheRunAtTheLastGoodState) {
   for (size_t i = losses.size() - 3; i < losses.size(); ++i) EXPECT_FALSE(std::isfinite(losses[i]));
   EXPECT_NEAR(validation_loss(path("out"), wanted), best_of(summary.position.measurements).held_out,
               1e-5);
+}
+
+// The end of such a run is measured, too. An interrupt there must not make it train on.
+TEST_F(FinetuneNaN, ARunThatIsInterruptedAtItsEndHasEnded) {
+  FinetuneRequest wanted = request_with_bad([](int i) { return i % 2 == 1; });
+  wanted.recipe.batch = 1;
+  int64_t last = 0;
+  const FinetuneSummary expected =
+      run_or_throw(wanted, [&](const StepReport& step) { last = step.step; });
+  wanted.out = path("parts");
+  const auto stopped =
+      run(wanted, [&](const StepReport& step) { set_interrupted(step.step == last); });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  set_interrupted(false);
+  const FinetuneSummary summary =
+      run_or_throw(wanted, [&](const StepReport& step) { last = step.step; });
+  EXPECT_EQ(last, expected.position.step);
+  EXPECT_EQ(to_text(summary.position), to_text(expected.position));
+  EXPECT_EQ(bytes("parts"), bytes("out"));
+}
+
+// Training leaves out the step in which every trial ends.
+TEST_F(FinetuneNaN, TheSmallestRateIsTakenIfEveryTrialDiverges) {
+  FinetuneRequest wanted = request_with_bad([](int i) { return i == 20; });
+  wanted.recipe.learning_rate = 0.0;
+  const FinetuneSummary summary = run_or_throw(wanted);
+  EXPECT_EQ(summary.position.trials.size(), 4u);
+  EXPECT_DOUBLE_EQ(summary.position.learning_rate, 2e-5 / 9);
+  EXPECT_EQ(summary.position.updates, 4);
 }
 
 TEST_F(FinetuneNaN, ARunWithoutAnyFiniteGradientFails) {
