@@ -74,7 +74,8 @@ Result<std::string> settings_of(const FinetuneRequest& request, const ModelIdent
                                            {"self_generated", recipe.self_generated},
                                            {"products", bf16 ? "bf16" : "fp32"},
                                            {"weights", weights_name(rounding)}};
-  return settings.dump(2) + "\n";
+  // Paths may hold bytes that are not UTF-8.
+  return settings.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 // Returns the rounding that the folder has or is to have, or nullopt for float weights.

@@ -375,6 +375,48 @@ TEST_F(Finetune, RefusesToContinueAnotherRun) {
   EXPECT_TRUE(fs::exists(path("precious.partial") / "letter"));
 }
 
+TEST_F(Finetune, ADamagedRunIsNamedAndMayBeReplaced) {
+  FinetuneRequest wanted = request("out");
+  run_or_throw(request("whole"));
+  for (const char* const file : {"state.safetensors", "settings.json"}) {
+    SCOPED_TRACE(file);
+    ASSERT_FALSE(run(wanted, [](const StepReport&) { set_interrupted(true); }).ok());
+    set_interrupted(false);
+    std::ofstream(path("out.partial") / "work" / file, std::ios::app) << "damaged";
+    const auto refused = run(wanted);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, Error::Kind::kExists);  // --force replaces it
+    EXPECT_NE(refused.error().message.find("cannot go on"), std::string::npos);
+    EXPECT_NE(refused.error().message.find(file), std::string::npos) << refused.error().message;
+    wanted.force = true;
+    run_or_throw(wanted);
+    EXPECT_EQ(bytes("out"), bytes("whole"));
+    fs::remove_all(path("out"));
+    wanted.force = false;
+  }
+}
+
+// Names of files and folders may hold any bytes.
+TEST_F(Finetune, PathsNeedNotBeUtf8) {
+  FinetuneRequest wanted = request("out");
+  const fs::path folder = path("model \xff");
+  fs::copy(input_.path(), folder, fs::copy_options::recursive);
+  wanted.model = folder;
+  wanted.data = folder / "data.txt";
+  const auto stopped = run(wanted, [](const StepReport&) { set_interrupted(true); });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted) << stopped.error().message;
+  set_interrupted(false);
+  run_or_throw(wanted);
+  write_model(input_, config_, model::random_tensors(config_, 3));
+  fs::copy(input_.path(), folder,
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  wanted.out = path("adapter");
+  wanted.recipe.lora_rank = 2;
+  run_or_throw(wanted);
+  EXPECT_TRUE(fs::exists(path("adapter") / "adapter_config.json"));
+}
+
 TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   FinetuneRequest cutoff = request("out");
   cutoff.recipe.cutoff = 65;
