@@ -112,25 +112,24 @@ bool adapts_fused_matrices(const io::Checkpoint& checkpoint, const io::ModelConf
   return compress::fused_sources(std::move(sources), config.architecture).size() < count;
 }
 
-Status check_adapters(const FinetuneRequest& request, const io::ModelFolder& opened,
+// Fails if the model may have no adapters.
+Status check_adapters(const fs::path& model, const io::ModelFolder& opened,
                       const Rounding& rounding) {
-  if (request.recipe.lora_rank == 0) return {};
-  const std::string model = request.model.string();
   if (rounding) {
     return fail("{}: expected float weights for --lora, found {}; give the model it was made of",
-                model, io::quantization_text(*rounding));
+                model.string(), io::quantization_text(*rounding));
   }
   if (opened.config.compression) {
     return fail(
         "{}: expected a model that is not compressed for --lora, because nothing merges an "
         "adapter into this one; train its own weights (without --lora)",
-        model);
+        model.string());
   }
   if (adapts_fused_matrices(opened.checkpoint, opened.config)) {
     return fail(
         "{}: its class in transformers joins matrices that adapters would have apart; train its "
         "own weights (without --lora)",
-        model);
+        model.string());
   }
   return {};
 }
@@ -150,7 +149,7 @@ Status check_request(const FinetuneRequest& request, const io::ModelFolder& open
     return fail(
         "teacher: expected the model before compression for text that it writes, found none");
   }
-  return check_adapters(request, opened, rounding);
+  return recipe.lora_rank > 0 ? check_adapters(request.model, opened, rounding) : Status();
 }
 
 // The teacher is the model before compression: it reads the same tokens and has the same width.
@@ -275,21 +274,28 @@ int64_t layer_parameters(const io::Checkpoint& checkpoint) {
   return count;
 }
 
+int64_t adapter_parameters(const io::ModelFolder& model, int64_t rank) {
+  int64_t count = 0;
+  for (const auto& [name, tensor] : model.checkpoint.tensors()) {
+    if (may_adapt(name, model.config)) count += rank * (tensor.shape[0] + tensor.shape[1]);
+  }
+  return count;
+}
+
 // Returns what the run is to the estimate of its memory.
 MemoryCase memory_case(const FinetuneRequest& request, const io::ModelFolder& opened,
                        const io::ModelFolder* teacher, const Rounding& rounding) {
   MemoryCase run = {
       .config = opened.config,
       .layer_parameters = layer_parameters(opened.checkpoint),
+      .adapter_parameters = adapter_parameters(opened, request.recipe.lora_rank),
       .together = std::max(request.recipe.cutoff,
                            std::min(kTokensTogether, request.recipe.batch * request.recipe.cutoff)),
       .precision = request.precision,
       .rounded = rounding.has_value()};
   if (teacher != nullptr) run.teacher_parameters = layer_parameters(teacher->checkpoint);
-  if (request.recipe.lora_rank == 0) return run;
-  for (const auto& [name, tensor] : opened.checkpoint.tensors()) {
-    if (!may_adapt(name, opened.config)) continue;
-    run.adapter_parameters += request.recipe.lora_rank * (tensor.shape[0] + tensor.shape[1]);
+  if (check_adapters(request.model, opened, rounding).ok()) {
+    run.small_adapter_parameters = adapter_parameters(opened, kSmallRank);
   }
   return run;
 }
