@@ -29,17 +29,20 @@ Status check_ratio(const CompressGiven& given, OptionNames names) {
   return fail("{}: expected a number between 0 and 1, found {}", name, *given.ratio);
 }
 
-// Refuses options that exclude each other whatever their values are.
+// Refuses options that exclude or need each other whatever their values are.
 Status check_together(const CompressGiven& given, OptionNames names) {
   const auto excludes = [&](std::string_view a, std::string_view b) {
     return fail("{} and {} exclude each other", option_name(names, a), option_name(names, b));
   };
   if (given.paper && given.form) return excludes("paper", "form");
   if (given.paper && given.method) return excludes("paper", "method");
-  if (given.self_generated.value_or(0) == 0) return {};
-  if (!given.calibration.empty()) return excludes("self_generated", "calibration");
-  if (given.calibration_tokens) return excludes("self_generated", "calibration_tokens");
-  return {};
+  if (given.self_generated.value_or(0) > 0) {
+    if (!given.calibration.empty()) return excludes("self_generated", "calibration");
+    if (given.calibration_tokens) return excludes("self_generated", "calibration_tokens");
+  }
+  if (!given.calibration_tokens || !given.calibration.empty() || given.text_comes_later) return {};
+  return fail("{} needs {}, the text that has the tokens", option_name(names, "calibration_tokens"),
+              option_name(names, "calibration"));
 }
 
 Form form_of(const CompressGiven& given) {

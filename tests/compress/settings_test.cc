@@ -174,6 +174,17 @@ TEST(CompressSettings, RefusalsNameTheOptionsOfTheCaller) {
   EXPECT_EQ(refusal(given),
             "--form auto needs --calibration, --self-generated or --statistics; --form uv with "
             "--method svd needs none of them");
+  for (const char* const statistics : {"", "statistics"}) {  // which do not count the tokens
+    given.statistics = statistics;
+    given.calibration_tokens = 1000;
+    given.text_comes_later = false;
+    EXPECT_EQ(refusal(given),
+              "--calibration-tokens needs --calibration, the text that has the tokens");
+    EXPECT_EQ(refusal(given, OptionNames::kKeywords),
+              "calibration_tokens needs calibration, the text that has the tokens");
+    given.text_comes_later = true;
+    EXPECT_EQ(refusal(given), "");
+  }
   given = given_text();
   given.bits = 8;
   given.group = 16;
@@ -258,6 +269,13 @@ TEST(QuantizeSettings, DefaultsFollowFromWhatIsGiven) {
   given = {};
   given.rounding = Rounding::kGptq;
   EXPECT_EQ(complete_of(given), "--rounding gptq needs --calibration or --statistics");
+  given = {};
+  given.calibration_tokens = 1000;
+  for (const char* const statistics : {"", "statistics"}) {
+    given.statistics = statistics;
+    EXPECT_EQ(complete_of(given),
+              "--calibration-tokens needs --calibration, the text that has the tokens");
+  }
 }
 
 TEST_F(CompressTest, TheRecordHoldsAllSettings) {
