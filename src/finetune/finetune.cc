@@ -35,36 +35,37 @@ constexpr int64_t kHeldOutShare = 32, kLeastHeldOut = 4096, kMostHeldOut = 16384
 // much is quoted by chance.
 constexpr double kSharedByChance = 0.1;
 
-// The identities of both folders, taken before anything is read from them.
-struct ModelIdentities {
-  nlohmann::ordered_json model, teacher;
+// The identities of all inputs, taken before anything is read from them. Those of files that are
+// not given are null.
+struct InputIdentities {
+  nlohmann::ordered_json model, teacher, data, validation;
 };
 
-Result<ModelIdentities> identities_of(const FinetuneRequest& request) {
-  ModelIdentities models;
-  NMM_ASSIGN(models.model, io::folder_identity(request.model));
-  if (request.teacher.empty()) return models;
-  NMM_ASSIGN(models.teacher, io::folder_identity(request.teacher));
-  return models;
-}
-
-Result<nlohmann::ordered_json> identity_of(const fs::path& file) {
-  if (file.empty()) return nlohmann::ordered_json();
-  return io::file_identity(file);
+Result<InputIdentities> identities_of(const FinetuneRequest& request) {
+  InputIdentities inputs;
+  NMM_ASSIGN(inputs.model, io::folder_identity(request.model));
+  if (!request.teacher.empty()) {
+    NMM_ASSIGN(inputs.teacher, io::folder_identity(request.teacher));
+  }
+  if (!request.data.empty()) {
+    NMM_ASSIGN(inputs.data, io::file_identity(request.data));
+  }
+  if (!request.validation.empty()) {
+    NMM_ASSIGN(inputs.validation, io::file_identity(request.validation));
+  }
+  return inputs;
 }
 
 // Returns everything that the result depends on as JSON. A resumed run must have the same settings.
-Result<std::string> settings_of(const FinetuneRequest& request, const ModelIdentities& models,
-                                const Rounding& rounding) {
+std::string settings_of(const FinetuneRequest& request, const InputIdentities& inputs,
+                        const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
-  NMM_ASSIGN(const nlohmann::ordered_json data, identity_of(request.data));
-  NMM_ASSIGN(const nlohmann::ordered_json validation, identity_of(request.validation));
   const bool bf16 = request.precision == training::Precision::kBf16;
   const nlohmann::ordered_json settings = {{"command", "finetune"},
-                                           {"model", models.model},
-                                           {"data", data},
-                                           {"validation", validation},
-                                           {"teacher", models.teacher},
+                                           {"model", inputs.model},
+                                           {"data", inputs.data},
+                                           {"validation", inputs.validation},
+                                           {"teacher", inputs.teacher},
                                            {"lora", recipe.lora_rank},
                                            {"learning_rate", recipe.learning_rate},
                                            {"tokens", recipe.tokens},
@@ -193,14 +194,13 @@ int64_t scored_tokens(const Dataset& data) {
   return tokens;
 }
 
-Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
+Result<TrainingFolder> open_work(const FinetuneRequest& request, const InputIdentities& inputs,
                                  const Rounding& rounding, const fs::path& folder) {
   using IfStarted = TrainingFolder::IfStarted;
   const IfStarted if_started = request.resume  ? IfStarted::kResume
                                : request.force ? IfStarted::kRestart
                                                : IfStarted::kResumeSame;
-  NMM_ASSIGN(const std::string settings, settings_of(request, models, rounding));
-  return TrainingFolder::open(folder, settings, if_started);
+  return TrainingFolder::open(folder, settings_of(request, inputs, rounding), if_started);
 }
 
 struct Data {
@@ -340,11 +340,11 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
-  NMM_ASSIGN(const ModelIdentities models, identities_of(request));
+  NMM_ASSIGN(const InputIdentities inputs, identities_of(request));
   NMM_ASSIGN(Prepared run, prepare(request, progress));
   Data& data = run.data;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, models, run.rounding, output.resume_folder()));
+  NMM_ASSIGN(auto folder, open_work(request, inputs, run.rounding, output.resume_folder()));
   const KeptWork kept(folder.path().parent_path().string(),
                       "run the same command again with --resume to go on");
   int64_t tokens = request.recipe.self_generated;
@@ -358,7 +358,7 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
   Training training(request, data.training, data.held_out, *student, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_trained(request, *student, run.rounding, output, progress));
-  NMM_TRY(io::check_unchanged(request.model, models.model));
+  NMM_TRY(io::check_unchanged(request.model, inputs.model));
   const FinetuneSummary summary = {.examples = std::ssize(data.training.examples),
                                    .scored_tokens = scored_tokens(data.training),
                                    .generated_tokens = data.generated_tokens,
