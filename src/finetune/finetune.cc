@@ -340,6 +340,9 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
+  if (!request.teacher.empty()) {
+    NMM_TRY(io::check_output_apart_from_input(request.out, request.teacher));
+  }
   NMM_ASSIGN(const InputIdentities inputs, identities_of(request));
   NMM_ASSIGN(Prepared run, prepare(request, progress));
   Data& data = run.data;

@@ -448,6 +448,15 @@ TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
+TEST_F(Finetune, TheTeacherIsNeverReplaced) {
+  FinetuneRequest wanted = request("out");
+  wanted.teacher = wanted.out = path("teacher");
+  fs::copy(dense_.path(), wanted.teacher, fs::copy_options::recursive);
+  wanted.force = true;
+  expect_refused(wanted, {"teacher", "the output must lie outside the input folder"});
+  EXPECT_TRUE(fs::exists(path("teacher") / "model.safetensors"));
+}
+
 TEST_F(Finetune, RefusesTeachersThatAreNotTheModelBeforeCompression) {
   FinetuneRequest wanted = request("out");
   wanted.teacher = dense_.path();
