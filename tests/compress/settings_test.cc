@@ -120,6 +120,7 @@ TEST(CompressSettings, LayersLearnFromAtMostTheCalibrationText) {
   given.calibration_tokens = 50000;
   EXPECT_EQ(complete(given), with(more, {{"calibration_tokens", 50000}}));
   given.calibration.clear();
+  given.calibration_tokens.reset();
   given.statistics = "statistics";
   EXPECT_NE(refusal(given).find("--reconstruct 100000 needs --calibration or --self-generated"),
             std::string::npos)
