@@ -195,7 +195,7 @@ void add_export_flags(CLI::App* command, ExportFlags& flags) {
   add_threads_option(command, flags.threads);
 }
 
-// Refuses options that have no use.
+// Refuses options that the target or the other options have no use for.
 void check_target(const CLI::App& command, const std::string& target) {
   const bool gguf = target == kGgufTarget, padded = target == kPaddedTarget;
   std::vector<const char*> others;
@@ -208,8 +208,10 @@ void check_target(const CLI::App& command, const std::string& target) {
     if (command.count(option) > 0)
       throw CLI::ValidationError(option, fmt::format("has no meaning with --target {}", target));
   }
-  if (command.count("--calibration-tokens") > 0 && command.count("--calibration") == 0)
-    throw CLI::ValidationError("--calibration-tokens", "has no use without --calibration");
+  if (command.count("--calibration-tokens") > 0 && command.count("--calibration") == 0) {
+    throw CLI::ValidationError(
+        "--calibration-tokens needs --calibration, the text that has the tokens");
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "finetune/finetune.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -97,7 +98,8 @@ void add_flags(CLI::App* command, FinetuneFlags& flags) {
   command->add_flag("--resume", request.resume, "Go on with an interrupted run")->group(kOutput);
   add_json_option(command, flags.json);
   add_recipe(command, request.recipe);
-  add_bits_flags(command, flags.bits, "Train for weights of 8, 6 or 4 bits, and write them");
+  add_bits_flags(command, flags.bits, "Train for weights of 8, 6 or 4 bits, and write them")
+      ->excludes(command->get_option("--lora"));
   add_threads_option(command, flags.threads);
   command->parse_complete_callback([&flags] {
     if (flags.request.data.empty() && flags.request.recipe.self_generated == 0) {
@@ -112,7 +114,7 @@ Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summar
   const int64_t lora = flags.request.recipe.lora_rank;
   Json trials = Json::array(), measurements = Json::array();
   for (const finetune::RateTrial& trial : position.trials) {
-    const bool finite = trial.loss < 1e30;
+    const bool finite = std::isfinite(trial.loss);
     trials.push_back({{"learning_rate", trial.learning_rate},
                       {"held_out_loss", finite ? Json(trial.loss) : Json()}});
   }

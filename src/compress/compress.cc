@@ -313,8 +313,11 @@ class Compression {
 
   Status reconstruct_layers(const fs::path& work) {
     if (request_.reconstruct.mode == Reconstruct::Mode::kOff) return {};
-    const ReconstructionPlan plan = plan_reconstruction(request_.reconstruct, inputs().text,
-                                                        config_, TrainingMachine::this_one());
+    // The earlier steps may still hold memory, so that a layer that would have fitted does not.
+    const TrainingMachine machine = TrainingMachine::this_one();
+    NMM_TRY(check_reconstruct(request_.reconstruct, config_, machine));
+    const ReconstructionPlan plan =
+        plan_reconstruction(request_.reconstruct, inputs().text, config_, machine);
     if (plan.tokens == 0) {
       progress_.print(fmt::format("reconstruction: off, because {}", plan.reason));
       return {};

@@ -181,8 +181,9 @@ Status write_card(const ModelSource& source, const io::Quantization& quantizatio
                               bits == 8 ? " with int8 weights" : fmt::format(" in {} bits", bits));
   card.tags = {bits_tag(quantization.format)};
   card.facts = {{"weights", weights}};
+  card.has_code = !source.config.experts;
   if (const auto& record = source.config.compression) {
-    card.tags.emplace_back(form_tag(record->form));
+    card.tags.emplace_back(source.config.experts ? "pruned" : form_tag(record->form));
     card.facts = compression_facts(*record, source.config, weights);
   }
   for (const io::CalibrationSource& text : quantization.calibration) {

@@ -57,9 +57,10 @@ Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionName
       .statistics = given.statistics,
       .force = given.force};
   NMM_TRY(check_use_of_text(request, text, names));
-  if (given.calibration_tokens && given.calibration.empty())
-    return fail("{} has no use without {}", option_name(names, "calibration_tokens"),
-                option_name(names, "calibration"));
+  if (given.calibration_tokens && given.calibration.empty()) {
+    return fail("{} needs {}, the text that has the tokens",
+                option_name(names, "calibration_tokens"), option_name(names, "calibration"));
+  }
   if (given.calibration.empty()) return request;
   const int64_t otherwise =
       SavedStatistics::tokens_asked(given.statistics).value_or(kShapeCalibrationTokens);

@@ -36,13 +36,13 @@ Status check_together(const CompressGiven& given, OptionNames names) {
   };
   if (given.paper && given.form) return excludes("paper", "form");
   if (given.paper && given.method) return excludes("paper", "method");
-  if (given.calibration_tokens && !has_text(given) && !given.text_comes_later)
-    return fail("{} has no use without {}", option_name(names, "calibration_tokens"),
-                option_name(names, "calibration"));
-  if (given.self_generated.value_or(0) == 0) return {};
-  if (!given.calibration.empty()) return excludes("self_generated", "calibration");
-  if (given.calibration_tokens) return excludes("self_generated", "calibration_tokens");
-  return {};
+  if (given.self_generated.value_or(0) > 0) {
+    if (!given.calibration.empty()) return excludes("self_generated", "calibration");
+    if (given.calibration_tokens) return excludes("self_generated", "calibration_tokens");
+  }
+  if (!given.calibration_tokens || !given.calibration.empty() || given.text_comes_later) return {};
+  return fail("{} needs {}, the text that has the tokens", option_name(names, "calibration_tokens"),
+              option_name(names, "calibration"));
 }
 
 Form form_of(const CompressGiven& given) {

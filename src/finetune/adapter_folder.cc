@@ -42,7 +42,8 @@ std::string config_text(const std::vector<const Parameter*>& adapted,
                                          {"use_dora", false},
                                          {"init_lora_weights", true},
                                          {"inference_mode", true}};
-  return config.dump(2) + "\n";
+  // The path of the model may hold bytes that are not UTF-8.
+  return config.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

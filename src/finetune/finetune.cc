@@ -35,36 +35,37 @@ constexpr int64_t kHeldOutShare = 32, kLeastHeldOut = 4096, kMostHeldOut = 16384
 // much is quoted by chance.
 constexpr double kSharedByChance = 0.1;
 
-// The identities of both folders, taken before anything is read from them.
-struct ModelIdentities {
-  nlohmann::ordered_json model, teacher;
+// The identities of all inputs, taken before anything is read from them. Those of files that are
+// not given are null.
+struct InputIdentities {
+  nlohmann::ordered_json model, teacher, data, validation;
 };
 
-Result<ModelIdentities> identities_of(const FinetuneRequest& request) {
-  ModelIdentities models;
-  NMM_ASSIGN(models.model, io::folder_identity(request.model));
-  if (request.teacher.empty()) return models;
-  NMM_ASSIGN(models.teacher, io::folder_identity(request.teacher));
-  return models;
-}
-
-Result<nlohmann::ordered_json> identity_of(const fs::path& file) {
-  if (file.empty()) return nlohmann::ordered_json();
-  return io::file_identity(file);
+Result<InputIdentities> identities_of(const FinetuneRequest& request) {
+  InputIdentities inputs;
+  NMM_ASSIGN(inputs.model, io::folder_identity(request.model));
+  if (!request.teacher.empty()) {
+    NMM_ASSIGN(inputs.teacher, io::folder_identity(request.teacher));
+  }
+  if (!request.data.empty()) {
+    NMM_ASSIGN(inputs.data, io::file_identity(request.data));
+  }
+  if (!request.validation.empty()) {
+    NMM_ASSIGN(inputs.validation, io::file_identity(request.validation));
+  }
+  return inputs;
 }
 
 // Returns everything that the result depends on as JSON. A resumed run must have the same settings.
-Result<std::string> settings_of(const FinetuneRequest& request, const ModelIdentities& models,
-                                const Rounding& rounding) {
+std::string settings_of(const FinetuneRequest& request, const InputIdentities& inputs,
+                        const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
-  NMM_ASSIGN(const nlohmann::ordered_json data, identity_of(request.data));
-  NMM_ASSIGN(const nlohmann::ordered_json validation, identity_of(request.validation));
   const bool bf16 = request.precision == training::Precision::kBf16;
   const nlohmann::ordered_json settings = {{"command", "finetune"},
-                                           {"model", models.model},
-                                           {"data", data},
-                                           {"validation", validation},
-                                           {"teacher", models.teacher},
+                                           {"model", inputs.model},
+                                           {"data", inputs.data},
+                                           {"validation", inputs.validation},
+                                           {"teacher", inputs.teacher},
                                            {"lora", recipe.lora_rank},
                                            {"learning_rate", recipe.learning_rate},
                                            {"tokens", recipe.tokens},
@@ -74,7 +75,8 @@ Result<std::string> settings_of(const FinetuneRequest& request, const ModelIdent
                                            {"self_generated", recipe.self_generated},
                                            {"products", bf16 ? "bf16" : "fp32"},
                                            {"weights", weights_name(rounding)}};
-  return settings.dump(2) + "\n";
+  // Paths may hold bytes that are not UTF-8.
+  return settings.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 // Returns the rounding that the folder has or is to have, or nullopt for float weights.
@@ -112,25 +114,24 @@ bool adapts_fused_matrices(const io::Checkpoint& checkpoint, const io::ModelConf
   return compress::fused_sources(std::move(sources), config.architecture).size() < count;
 }
 
-Status check_adapters(const FinetuneRequest& request, const io::ModelFolder& opened,
+// Fails if the model may have no adapters.
+Status check_adapters(const fs::path& model, const io::ModelFolder& opened,
                       const Rounding& rounding) {
-  if (request.recipe.lora_rank == 0) return {};
-  const std::string model = request.model.string();
   if (rounding) {
     return fail("{}: expected float weights for --lora, found {}; give the model it was made of",
-                model, io::quantization_text(*rounding));
+                model.string(), io::quantization_text(*rounding));
   }
   if (opened.config.compression) {
     return fail(
         "{}: expected a model that is not compressed for --lora, because nothing merges an "
         "adapter into this one; train its own weights (without --lora)",
-        model);
+        model.string());
   }
   if (adapts_fused_matrices(opened.checkpoint, opened.config)) {
     return fail(
         "{}: its class in transformers joins matrices that adapters would have apart; train its "
         "own weights (without --lora)",
-        model);
+        model.string());
   }
   return {};
 }
@@ -150,7 +151,7 @@ Status check_request(const FinetuneRequest& request, const io::ModelFolder& open
     return fail(
         "teacher: expected the model before compression for text that it writes, found none");
   }
-  return check_adapters(request, opened, rounding);
+  return recipe.lora_rank > 0 ? check_adapters(request.model, opened, rounding) : Status();
 }
 
 // The teacher is the model before compression: it reads the same tokens and has the same width.
@@ -194,14 +195,13 @@ int64_t scored_tokens(const Dataset& data) {
   return tokens;
 }
 
-Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
+Result<TrainingFolder> open_work(const FinetuneRequest& request, const InputIdentities& inputs,
                                  const Rounding& rounding, const fs::path& folder) {
   using IfStarted = TrainingFolder::IfStarted;
   const IfStarted if_started = request.resume  ? IfStarted::kResume
                                : request.force ? IfStarted::kRestart
                                                : IfStarted::kResumeSame;
-  NMM_ASSIGN(const std::string settings, settings_of(request, models, rounding));
-  return TrainingFolder::open(folder, settings, if_started);
+  return TrainingFolder::open(folder, settings_of(request, inputs, rounding), if_started);
 }
 
 struct Data {
@@ -275,21 +275,28 @@ int64_t layer_parameters(const io::Checkpoint& checkpoint) {
   return count;
 }
 
+int64_t adapter_parameters(const io::ModelFolder& model, int64_t rank) {
+  int64_t count = 0;
+  for (const auto& [name, tensor] : model.checkpoint.tensors()) {
+    if (may_adapt(name, model.config)) count += rank * (tensor.shape[0] + tensor.shape[1]);
+  }
+  return count;
+}
+
 // Returns what the run is to the estimate of its memory.
 MemoryCase memory_case(const FinetuneRequest& request, const io::ModelFolder& opened,
                        const io::ModelFolder* teacher, const Rounding& rounding) {
   MemoryCase run = {
       .config = opened.config,
       .layer_parameters = layer_parameters(opened.checkpoint),
+      .adapter_parameters = adapter_parameters(opened, request.recipe.lora_rank),
       .together = std::max(request.recipe.cutoff,
                            std::min(kTokensTogether, request.recipe.batch * request.recipe.cutoff)),
       .precision = request.precision,
       .rounded = rounding.has_value()};
   if (teacher != nullptr) run.teacher_parameters = layer_parameters(teacher->checkpoint);
-  if (request.recipe.lora_rank == 0) return run;
-  for (const auto& [name, tensor] : opened.checkpoint.tensors()) {
-    if (!may_adapt(name, opened.config)) continue;
-    run.adapter_parameters += request.recipe.lora_rank * (tensor.shape[0] + tensor.shape[1]);
+  if (check_adapters(request.model, opened, rounding).ok()) {
+    run.small_adapter_parameters = adapter_parameters(opened, kSmallRank);
   }
   return run;
 }
@@ -334,11 +341,14 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
-  NMM_ASSIGN(const ModelIdentities models, identities_of(request));
+  if (!request.teacher.empty()) {
+    NMM_TRY(io::check_output_apart_from_input(request.out, request.teacher));
+  }
+  NMM_ASSIGN(const InputIdentities inputs, identities_of(request));
   NMM_ASSIGN(Prepared run, prepare(request, progress));
   Data& data = run.data;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, models, run.rounding, output.resume_folder()));
+  NMM_ASSIGN(auto folder, open_work(request, inputs, run.rounding, output.resume_folder()));
   const KeptWork kept(folder.path().parent_path().string(),
                       "run the same command again with --resume to go on");
   int64_t tokens = request.recipe.self_generated;
@@ -352,7 +362,7 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
   Training training(request, data.training, data.held_out, *student, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_trained(request, *student, run.rounding, output, progress));
-  NMM_TRY(io::check_unchanged(request.model, models.model));
+  NMM_TRY(io::check_unchanged(request.model, inputs.model));
   const FinetuneSummary summary = {.examples = std::ssize(data.training.examples),
                                    .scored_tokens = scored_tokens(data.training),
                                    .generated_tokens = data.generated_tokens,

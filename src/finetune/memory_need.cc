@@ -89,10 +89,12 @@ Result<int64_t> activation_budget(const MemoryCase& run, int64_t usable, const s
   std::string advice =
       "; compress --reconstruct, which trains one layer at a time, needs the least";
   MemoryCase smaller = run;
-  if (run.adapter_parameters == 0 && !run.config.compression && !run.rounded) {
-    smaller.adapter_parameters = run.layer_parameters / 100;  // about rank 8
+  if (run.adapter_parameters == 0 && run.small_adapter_parameters > 0) {
+    smaller.adapter_parameters = run.small_adapter_parameters;
     const int64_t bytes = memory_need(smaller).fixed;
-    if (bytes <= planned) advice = fmt::format("; with --lora 8 it needs {}", gigabytes(bytes));
+    if (bytes <= planned) {
+      advice = fmt::format("; with --lora {} it needs {}", kSmallRank, gigabytes(bytes));
+    }
   }
   smaller = run;
   smaller.together = std::min<int64_t>(256, run.together);

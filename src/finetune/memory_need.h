@@ -17,11 +17,16 @@ namespace neuronmm::finetune {
 // size takes the same memory. Assumed: products of fewer tokens would be slower.
 inline constexpr int64_t kTokensTogether = 2048;
 
+// The rank of the adapters that a run is advised to train if it does not fit. Assumed: many recipes
+// for LoRA begin with it.
+inline constexpr int64_t kSmallRank = 8;
+
 // A run as far as its memory is concerned. Parameters are counted in elements.
 struct MemoryCase {
   io::ModelConfig config;
   int64_t layer_parameters = 0, teacher_parameters = 0;  // without tables
   int64_t adapter_parameters = 0;                        // 0: layers are trained themselves
+  int64_t small_adapter_parameters = 0;                  // of rank kSmallRank; 0: it may have none
   int64_t together = kTokensTogether;                    // tokens computed together
   training::Precision precision = training::Precision::kFp32;
   bool rounded = false;

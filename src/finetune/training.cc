@@ -89,10 +89,10 @@ Training::Training(const FinetuneRequest& request, const Dataset& data, const Da
   int64_t tokens = 0;
   for (const Example& example : data.examples) tokens += example.length();
   mean_length_ = static_cast<double>(tokens) / static_cast<double>(examples());
-  const double per_step = mean_length_ * static_cast<double>(recipe_.batch);
   steps_ = recipe_.tokens == 0
                ? steps_per_epoch()
-               : std::max<int64_t>(1, std::llround(static_cast<double>(recipe_.tokens) / per_step));
+               : std::max<int64_t>(
+                     1, std::llround(static_cast<double>(recipe_.tokens) / tokens_per_step()));
   Batch sequences;
   for (const Example& example : held_out.examples) sequences.push_back(&example);
   held_out_ = parts_of(sequences);
@@ -102,8 +102,13 @@ int64_t Training::steps_per_epoch() const {
   return (examples() + recipe_.batch - 1) / recipe_.batch;
 }
 
+// A step has at most one pass over the text, however large a batch is asked for.
+double Training::tokens_per_step() const {
+  return mean_length_ * static_cast<double>(std::min(recipe_.batch, examples()));
+}
+
 int64_t Training::tokens_in(int64_t steps) const {
-  return std::llround(mean_length_ * static_cast<double>(steps * recipe_.batch));
+  return std::llround(tokens_per_step() * static_cast<double>(steps));
 }
 
 Status Training::run() {
@@ -115,12 +120,22 @@ Status Training::run() {
   if (position_.step > 0) {
     progress_.print(std::string(kTraining) + ": " +
                     found_text(position_.step, steps_, "step", "steps"));
-    if (recipe_.learning_rate > 0.0) position_.learning_rate = recipe_.learning_rate;
+    resume();
   }
   NMM_TRY(train());
   restore_best();
   progress_.finish();
   return {};
+}
+
+// A run that was interrupted at its end, after gradients that were not finite, has ended. With
+// another learning rate it goes on.
+void Training::resume() {
+  if (recipe_.learning_rate > 0.0 && recipe_.learning_rate != position_.learning_rate) {
+    position_.learning_rate = recipe_.learning_rate;
+    position_.skipped_in_row = 0;
+  }
+  ended_ = position_.skipped_in_row >= kMostSkipped;
 }
 
 Status Training::begin() {
@@ -137,7 +152,7 @@ Status Training::begin() {
 }
 
 Status Training::find_rate() {
-  const int64_t steps = trial_steps(steps_, mean_length_ * static_cast<double>(recipe_.batch));
+  const int64_t steps = trial_steps(steps_, tokens_per_step());
   std::vector<double> rates = trial_rates(recipe_);
   progress_.start(kTrying, (std::ssize(rates) + kMoreTrials) * tokens_in(steps));
   started_ = Clock::now();
@@ -154,11 +169,21 @@ Status Training::find_rate() {
     if (best == high->learning_rate) rates.push_back(best * 3);
     if (best == low->learning_rate) rates.push_back(best / 3);
   }
-  position_.learning_rate = std::ranges::min_element(trials, {}, &RateTrial::loss)->learning_rate;
   progress_.finish();
-  progress_.print(fmt::format("learning rate {:.2g}, which was the best (--learning-rate sets it)",
-                              position_.learning_rate));
+  choose_rate();
   return {};
+}
+
+// Takes the rate of the best trial, or the smallest one if every trial diverged.
+void Training::choose_rate() {
+  const std::vector<RateTrial>& trials = position_.trials;
+  auto chosen = std::ranges::min_element(trials, {}, &RateTrial::loss);
+  const bool diverged = !std::isfinite(chosen->loss);
+  if (diverged) chosen = std::ranges::min_element(trials, {}, &RateTrial::learning_rate);
+  position_.learning_rate = chosen->learning_rate;
+  progress_.print(
+      fmt::format("learning rate {:.2g}, {} (--learning-rate sets it)", chosen->learning_rate,
+                  diverged ? "the smallest, because every trial diverged" : "which was the best"));
 }
 
 // Returns the held-out loss after a short run with this rate, and goes back to the beginning.
@@ -254,14 +279,14 @@ Status Training::run_step() {
   return {};
 }
 
-// Returns the loss of the model as it would be written, so that a folder has the loss by which its
-// state was chosen.
-Result<double> Training::held_out_loss() {
+// Returns the sum of the held-out losses of the model as it would be written, so that a folder has
+// the loss by which its state was chosen. Returns nothing after an interrupt.
+std::optional<Training::Loss> Training::loss_as_written() {
   Loss loss;
   const training::WrittenValues<float> written = student_.as_written();
   training::ModelTraining<float>& training = student_.training();
   for (size_t i = 0; i < held_out_.size(); ++i) {
-    if (interrupted()) return stop();
+    if (interrupted()) return std::nullopt;
     const training::Rows<float>* states = nullptr;
     if (training.has_teacher()) {
       if (teacher_states_.size() <= i)
@@ -271,7 +296,14 @@ Result<double> Training::held_out_loss() {
     loss.sum += training.loss(held_out_[i], states);
     loss.tokens += held_out_[i].scored_tokens();
   }
-  return loss.mean();
+  return loss;
+}
+
+// The state is saved only after loss_as_written() has restored the values that it had rounded.
+Result<double> Training::held_out_loss() {
+  const std::optional<Loss> loss = loss_as_written();
+  if (!loss) return stop();
+  return loss->mean();
 }
 
 // Measures the held-out loss before the first step, at intervals, and at the end. It keeps the best

@@ -4,6 +4,7 @@
 // on interrupts (after saving), on files that cannot be written, and if no gradient is finite.
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "base/progress.h"
@@ -40,15 +41,19 @@ class Training {
 
   int64_t examples() const { return std::ssize(data_.examples); }
   int64_t steps_per_epoch() const;
+  double tokens_per_step() const;          // the mean
   int64_t tokens_in(int64_t steps) const;  // about as many
   Batch batch_of(int64_t step) const;
 
+  void resume();
   Status begin();
   Status find_rate();
+  void choose_rate();
   Result<double> try_rate(double rate, int64_t steps);
   Status train();
   Result<Loss> accumulate(int64_t step);
   Status run_step();
+  std::optional<Loss> loss_as_written();
   Result<double> held_out_loss();
   Status measure();
   void show(int64_t step, int64_t tokens);

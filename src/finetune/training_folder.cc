@@ -25,6 +25,13 @@ Error cannot(const char* verb, const fs::path& path, const std::error_code& erro
   return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
 }
 
+// Returns an error that says that the run in the folder cannot go on, and what may replace it.
+Error damaged_run(const fs::path& work, const Error& error) {
+  return Error{fmt::format("{}: the unfinished run there cannot go on ({})",
+                           work.parent_path().string(), error.message),
+               Error::Kind::kExists};
+}
+
 // Returns an error that names the first setting in which the runs differ. With kResume the learning
 // rate may differ, because a run that diverged is resumed with a smaller one.
 Status check_same_run(const fs::path& work, const json& before, const json& now,
@@ -59,30 +66,33 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
                                             IfStarted if_started) {
   TrainingFolder folder(path);
   const fs::path settings_path = path / kSettingsName;
-  const json now = json::parse(settings);
   std::error_code error;
-  if (fs::exists(settings_path, error)) {
-    NMM_ASSIGN(const json before, io::read_json_object(settings_path, io::kMaxConfigBytes));
-    NMM_TRY(folder.find_position());
-    // The text that a teacher has written counts as work, too.
-    const bool started = io::has_unfinished_work(path);
-    const Status same = check_same_run(path, before, now, if_started);
-    if (if_started == IfStarted::kRestart || (!started && !same.ok())) {
-      NMM_TRY(clear(path));
-      folder.position_ = {};
-    } else {
-      NMM_TRY(same);
-    }
+  if (if_started == IfStarted::kRestart) {
+    NMM_TRY(clear(path));  // whatever is in it, files that are damaged, too
+  } else if (fs::exists(settings_path, error)) {
+    NMM_TRY(folder.find_earlier_run(json::parse(settings), if_started));
   } else {
-    if (io::has_unfinished_work(path) && if_started != IfStarted::kRestart) {
+    if (io::has_unfinished_work(path))
       return io::other_work_error(path, "it was made by another command");
-    }
     NMM_TRY(clear(path));  // killed before its settings were written
   }
   fs::create_directories(path, error);
   if (error) return cannot("created", path, error);
   NMM_TRY(io::write_text_file(settings_path, settings));
   return folder;
+}
+
+// Fails if the earlier run has kept work and differs. Without work its settings do not matter.
+Status TrainingFolder::find_earlier_run(const json& settings, IfStarted if_started) {
+  const auto before = io::read_json_object(path_ / kSettingsName, io::kMaxConfigBytes);
+  if (!before.ok()) return damaged_run(path_, before.error());
+  // The text that a teacher has written counts as work, too.
+  const bool started = io::has_unfinished_work(path_);
+  const Status same = check_same_run(path_, *before, settings, if_started);
+  if (!started && !same.ok()) return clear(path_);
+  NMM_TRY(same);
+  const Status found = find_position();
+  return found.ok() ? found : damaged_run(path_, found.error());
 }
 
 Status TrainingFolder::find_position() {

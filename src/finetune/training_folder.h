@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/result.h"
 #include "finetune/position.h"
 #include "training/optimizer.h"
@@ -29,7 +31,7 @@ class TrainingFolder {
   //   of another command, is an error.
   // - kResume does the same, but the "learning_rate" may differ. The error says which setting
   //   differs.
-  // - kRestart discards the earlier run.
+  // - kRestart discards the earlier run, even if its files are damaged.
   static Result<TrainingFolder> open(const std::filesystem::path& folder,
                                      const std::string& settings, IfStarted if_started);
 
@@ -42,6 +44,7 @@ class TrainingFolder {
 
  private:
   explicit TrainingFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  Status find_earlier_run(const nlohmann::json& settings, IfStarted if_started);
   Status find_position();
   std::filesystem::path state_path() const { return path_ / "state.safetensors"; }
 

@@ -61,16 +61,8 @@ void add_compression(const io::ModelConfig& config, const Rounding& rounding,
   card.plain = is_plain(config, rounding);
   card.has_code = !config.experts;
   if (!record) return;
-  if (!config.experts) {
-    card.tags = {std::string(compress::form_tag(record->form))};
-    card.facts = compress::compression_facts(*record, config, weights_name(rounding));
-    return;
-  }
-  card.tags = {"pruned"};
-  card.facts = {
-      {"form", record->form},
-      {"ratio asked to be removed from the experts", fmt::format("{:.4g}", record->ratio)},
-      {"weights", weights_name(rounding)}};
+  card.tags = {config.experts ? "pruned" : std::string(compress::form_tag(record->form))};
+  card.facts = compress::compression_facts(*record, config, weights_name(rounding));
 }
 
 Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,

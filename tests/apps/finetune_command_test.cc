@@ -149,7 +149,9 @@ TEST_F(FinetuneCommand, TrainsQuantizedWeights) {
   expect(neuronmm(finetune("x", "--bits 8" + rate, path("four"))), 1,
          {"4 bits in groups of 16", "int8"});
   expect(neuronmm(finetune("x", "--bits 6 --group 16")), 2, {"--group", "--bits 6"});
-  expect(neuronmm(finetune("x", "--bits 6 --lora 4", kOneLayer)), 1, {"--lora", "6 bits"});
+  expect(neuronmm(finetune("x", "--bits 6 --lora 4", kOneLayer)), 2,
+         {"--lora", "--bits", "exclude each other; give one of them"});
+  expect(neuronmm(finetune("x", "--lora 4", path("four"))), 1, {"float weights for --lora"});
 }
 
 TEST_F(FinetuneCommand, RefusesBadInput) {

@@ -93,7 +93,7 @@ TEST_F(GgufExportCommand, TextsAreForFloatsAndForGguf) {
          {"--force", "has no meaning with --target nxdi"});
   expect(exported(kDemo, "--calibration " + path("none.txt")), 1, {"none.txt"});
   expect(exported(kDemo, "--calibration-tokens 400"), 2,
-         {"--calibration-tokens: has no use without --calibration"});
+         {"--calibration-tokens needs --calibration, the text that has the tokens"});
 }
 
 TEST_F(GgufExportCommand, AnExistingFileStays) {

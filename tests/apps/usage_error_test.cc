@@ -50,6 +50,12 @@ TEST_F(UsageError, NamesTheOptionWhatWasExpectedAndWhatWasFound) {
        "generate: --prompt and --prompt-file exclude each other; give one of them"},
       {"compress m -o q --ratio 0.2 --dry-run=perhaps",
        "compress: --dry-run takes no value and was given one"},
+      {"compress m -o q --ratio 0.2 --method svd --calibration-tokens 100",
+       "compress: --calibration-tokens needs --calibration, the text that has the tokens"},
+      {"quantize m -o q --calibration-tokens 100",
+       "quantize: --calibration-tokens needs --calibration, the text that has the tokens"},
+      {"export m -o q --target gguf --statistics s --calibration-tokens 100",
+       "export: --calibration-tokens needs --calibration, the text that has the tokens"},
       {"inspect m more",
        "inspect: unexpected argument \"more\": expected no more than MODEL_DIR; `neuronmm help "
        "inspect` lists what there is"},

@@ -361,6 +361,22 @@ TEST_F(Mixtures, ExpertsAreRoundedAsTheirMlpIs) {
   }
 }
 
+// Our Python files know no mixtures, so that no other program opens the folder.
+TEST_F(Mixtures, RoundedFoldersNameNoCode) {
+  use_mixture(3, 2);
+  const QuantizeRequest wanted = {
+      .model = input_.path(), .out = path("out"), .formats = quantized_formats(8)};
+  const auto rounded = quantize(wanted, backend_, silent_);
+  ASSERT_TRUE(rounded.ok()) << rounded.error().message;
+  for (const auto& entry : fs::directory_iterator(path("out"))) {
+    EXPECT_NE(entry.path().extension(), ".py") << entry.path();
+  }
+  EXPECT_EQ(bytes("out", "README.md").find("trust_remote_code"), std::string::npos);
+  const std::string config = bytes("out", "config.json");
+  EXPECT_EQ(config.find("auto_map"), std::string::npos) << config;
+  EXPECT_NE(config.find("\"Neuronmm"), std::string::npos) << config;
+}
+
 TEST_F(Mixtures, SmoothingKeepsWhatTheRouterReads) {
   use_mixture(3, 2);
   const QuantizeRequest wanted = {.model = input_.path(),

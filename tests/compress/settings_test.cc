@@ -133,9 +133,10 @@ TEST(CompressSettings, ANumberOfTokensNeedsAText) {
   EXPECT_EQ(refusal(given), "");
   given.calibration.clear();
   given.statistics = "statistics";
-  EXPECT_EQ(refusal(given), "--calibration-tokens has no use without --calibration");
+  EXPECT_EQ(refusal(given),
+            "--calibration-tokens needs --calibration, the text that has the tokens");
   EXPECT_EQ(refusal(given, OptionNames::kKeywords),
-            "calibration_tokens has no use without calibration");
+            "calibration_tokens needs calibration, the text that has the tokens");
   given.text_comes_later = true;
   EXPECT_EQ(refusal(given), "");
 }
@@ -188,6 +189,17 @@ TEST(CompressSettings, RefusalsNameTheOptionsOfTheCaller) {
   EXPECT_EQ(refusal(given),
             "--form auto needs --calibration, --self-generated or --statistics; --form uv with "
             "--method svd needs none of them");
+  for (const char* const statistics : {"", "statistics"}) {  // which do not count the tokens
+    given.statistics = statistics;
+    given.calibration_tokens = 1000;
+    given.text_comes_later = false;
+    EXPECT_EQ(refusal(given),
+              "--calibration-tokens needs --calibration, the text that has the tokens");
+    EXPECT_EQ(refusal(given, OptionNames::kKeywords),
+              "calibration_tokens needs calibration, the text that has the tokens");
+    given.text_comes_later = true;
+    EXPECT_EQ(refusal(given), "");
+  }
   given = given_text();
   given.bits = 8;
   given.group = 16;
@@ -273,8 +285,12 @@ TEST(QuantizeSettings, DefaultsFollowFromWhatIsGiven) {
   given.rounding = Rounding::kGptq;
   EXPECT_EQ(complete_of(given), "--rounding gptq needs --calibration or --statistics");
   given = {};
-  given.calibration_tokens = 500;
-  EXPECT_EQ(complete_of(given), "--calibration-tokens has no use without --calibration");
+  given.calibration_tokens = 1000;
+  for (const char* const statistics : {"", "statistics"}) {
+    given.statistics = statistics;
+    EXPECT_EQ(complete_of(given),
+              "--calibration-tokens needs --calibration, the text that has the tokens");
+  }
 }
 
 TEST_F(CompressTest, TheRecordHoldsAllSettings) {

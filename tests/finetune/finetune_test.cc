@@ -83,6 +83,14 @@ TEST_F(Finetune, DistillationApproachesTheTeacher) {
   EXPECT_NEAR(best_of(all).held_out, validation_loss(path("out"), wanted), 1e-5);
 }
 
+// A batch may be larger than the text. A step is then one pass over it.
+TEST_F(Finetune, TokensAreCountedForBatchesLargerThanTheText) {
+  FinetuneRequest wanted = request("out");
+  wanted.recipe.batch = 1000;
+  wanted.recipe.tokens = 3 * 33 * 16;  // one of 34 sequences is held out
+  EXPECT_EQ(run_or_throw(wanted).planned_steps, 3);
+}
+
 // The seed decides about the order of the text.
 TEST_F(Finetune, SeedsGiveDifferentModels) {
   FinetuneRequest other = request("other");
@@ -120,6 +128,25 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
     EXPECT_EQ(to_text(summary.position), to_text(expected.position));
     fs::remove_all(path("parts"));
   }
+}
+
+// While the held-out loss is measured, norms have the values that a folder of bf16 will hold. The
+// saved state must have those in fp32.
+TEST_F(Finetune, ARunThatIsInterruptedWhileItMeasuresGivesTheSameBytes) {
+  model::TestTensors tensors = factored_tensors(config_, 3);
+  for (auto& [name, tensor] : tensors) tensor.dtype = DType::kBF16;
+  write_model(input_, config_, tensors);
+  const FinetuneSummary expected = run_or_throw(request("whole"));
+  ASSERT_EQ(expected.position.measurements.size(), 6u) << "every step is followed by a measurement";
+  int64_t done = 0;
+  const auto stopped =
+      run(request("parts"), [&](const StepReport&) { set_interrupted(++done == 3); });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  set_interrupted(false);
+  const FinetuneSummary summary = run_or_throw(request("parts"));
+  EXPECT_TRUE(bytes("parts") == bytes("whole"));
+  EXPECT_EQ(to_text(summary.position), to_text(expected.position));
 }
 
 // The state is saved after each step or never, so that a killed run goes on or begins again.
@@ -258,6 +285,36 @@ TEST_F(FinetuneNaN, ThreeInARowEndTheRunAtTheLastGoodState) {
               1e-5);
 }
 
+// The end of such a run is measured, too. An interrupt there must not make it train on.
+TEST_F(FinetuneNaN, ARunThatIsInterruptedAtItsEndHasEnded) {
+  FinetuneRequest wanted = request_with_bad([](int i) { return i % 2 == 1; });
+  wanted.recipe.batch = 1;
+  int64_t last = 0;
+  const FinetuneSummary expected =
+      run_or_throw(wanted, [&](const StepReport& step) { last = step.step; });
+  wanted.out = path("parts");
+  const auto stopped =
+      run(wanted, [&](const StepReport& step) { set_interrupted(step.step == last); });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  set_interrupted(false);
+  const FinetuneSummary summary =
+      run_or_throw(wanted, [&](const StepReport& step) { last = step.step; });
+  EXPECT_EQ(last, expected.position.step);
+  EXPECT_EQ(to_text(summary.position), to_text(expected.position));
+  EXPECT_TRUE(bytes("parts") == bytes("out"));
+}
+
+// Training leaves out the step in which every trial ends.
+TEST_F(FinetuneNaN, TheSmallestRateIsTakenIfEveryTrialDiverges) {
+  FinetuneRequest wanted = request_with_bad([](int i) { return i == 20; });
+  wanted.recipe.learning_rate = 0.0;
+  const FinetuneSummary summary = run_or_throw(wanted);
+  EXPECT_EQ(summary.position.trials.size(), 4u);
+  EXPECT_DOUBLE_EQ(summary.position.learning_rate, 2e-5 / 9);
+  EXPECT_EQ(summary.position.updates, 4);
+}
+
 TEST_F(FinetuneNaN, ARunWithoutAnyFiniteGradientFails) {
   expect_refused(request_with_bad([](int) { return true; }), {"first 3 steps", "NaN or infinite"});
   FinetuneRequest held_out = request_with_bad([](int i) { return i == 20; });
@@ -318,6 +375,48 @@ TEST_F(Finetune, RefusesToContinueAnotherRun) {
   EXPECT_TRUE(fs::exists(path("precious.partial") / "letter"));
 }
 
+TEST_F(Finetune, ADamagedRunIsNamedAndMayBeReplaced) {
+  FinetuneRequest wanted = request("out");
+  run_or_throw(request("whole"));
+  for (const char* const file : {"state.safetensors", "settings.json"}) {
+    SCOPED_TRACE(file);
+    ASSERT_FALSE(run(wanted, [](const StepReport&) { set_interrupted(true); }).ok());
+    set_interrupted(false);
+    std::ofstream(path("out.partial") / "work" / file, std::ios::app) << "damaged";
+    const auto refused = run(wanted);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, Error::Kind::kExists);  // --force replaces it
+    EXPECT_NE(refused.error().message.find("cannot go on"), std::string::npos);
+    EXPECT_NE(refused.error().message.find(file), std::string::npos) << refused.error().message;
+    wanted.force = true;
+    run_or_throw(wanted);
+    EXPECT_TRUE(bytes("out") == bytes("whole"));
+    fs::remove_all(path("out"));
+    wanted.force = false;
+  }
+}
+
+// Names of files and folders may hold any bytes.
+TEST_F(Finetune, PathsNeedNotBeUtf8) {
+  FinetuneRequest wanted = request("out");
+  const fs::path folder = path("model \xff");
+  fs::copy(input_.path(), folder, fs::copy_options::recursive);
+  wanted.model = folder;
+  wanted.data = folder / "data.txt";
+  const auto stopped = run(wanted, [](const StepReport&) { set_interrupted(true); });
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted) << stopped.error().message;
+  set_interrupted(false);
+  run_or_throw(wanted);
+  write_model(input_, config_, model::random_tensors(config_, 3));
+  fs::copy(input_.path(), folder,
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  wanted.out = path("adapter");
+  wanted.recipe.lora_rank = 2;
+  run_or_throw(wanted);
+  EXPECT_TRUE(fs::exists(path("adapter") / "adapter_config.json"));
+}
+
 TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   FinetuneRequest cutoff = request("out");
   cutoff.recipe.cutoff = 65;
@@ -347,6 +446,15 @@ TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   expect_refused(one_sequence, {"short.txt", "two sequences", "--validation"});
   EXPECT_FALSE(fs::exists(path("out")));
   EXPECT_FALSE(fs::exists(path("out.partial")));
+}
+
+TEST_F(Finetune, TheTeacherIsNeverReplaced) {
+  FinetuneRequest wanted = request("out");
+  wanted.teacher = wanted.out = path("teacher");
+  fs::copy(dense_.path(), wanted.teacher, fs::copy_options::recursive);
+  wanted.force = true;
+  expect_refused(wanted, {"teacher", "the output must lie outside the input folder"});
+  EXPECT_TRUE(fs::exists(path("teacher") / "model.safetensors"));
 }
 
 TEST_F(Finetune, RefusesTeachersThatAreNotTheModelBeforeCompression) {

@@ -18,6 +18,7 @@ MemoryCase large_model() {
   run.config.head_dim = 128;
   run.config.vocab_size = 151936;
   run.layer_parameters = 1'310'000'000;
+  run.small_adapter_parameters = 9'000'000;
   run.teacher_parameters = run.layer_parameters;
   run.precision = training::Precision::kBf16;
   return run;
@@ -38,6 +39,11 @@ TEST(MemoryNeed, SaysWhatWouldFit) {
   for (const char* const word : {"models/large", "GB of memory, found 18.0 GB", "--lora 8"}) {
     EXPECT_NE(refused.error().message.find(word), std::string::npos) << refused.error().message;
   }
+  MemoryCase without_adapters = run;
+  without_adapters.small_adapter_parameters = 0;
+  const auto whole = activation_budget(without_adapters, int64_t{20'000'000'000}, "models/large");
+  ASSERT_FALSE(whole.ok());
+  EXPECT_EQ(whole.error().message.find("--lora"), std::string::npos) << whole.error().message;
   const auto none = activation_budget(run, int64_t{2'000'000'000}, "models/large");
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("compress --reconstruct"), std::string::npos);

@@ -126,6 +126,7 @@ def test_invalid_perplexity_arguments(llm: LLM, tmp_path: Path) -> None:
         {"lm_head_bits": 7, "bits": 4},
         {"block": 0},
         {"calibration_tokens": 0},
+        {"calibration_tokens": 1000},
     ],
 )
 def test_invalid_compress_options(tmp_path: Path, wrong: dict[str, Any]) -> None:

@@ -140,6 +140,11 @@ std::string how_to_load(const std::string& folder, bool plain, bool has_code) {
 
 std::vector<std::pair<std::string, std::string>> compression_facts(
     const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights) {
+  if (config.experts) {
+    return {{"form", record.form},
+            {"ratio asked to be removed from the experts", fmt::format("{:.4g}", record.ratio)},
+            {"weights", std::string(weights)}};
+  }
   std::vector<std::pair<std::string, std::string>> facts = {
       {"form", fmt::format("{}: {}", record.form, form_text(record.form))},
       {"method", record.method},

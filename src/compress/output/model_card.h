@@ -44,7 +44,8 @@ struct ModelCard {
 ModelCard model_card(const std::filesystem::path& out, const std::filesystem::path& model,
                      std::string_view what);
 
-// Returns the facts of a compression record. `weights` says in words how the weights are stored.
+// Returns the facts of a compression record. Of a mixture of experts they do not include the sizes.
+// `weights` says in words how the weights are stored.
 std::vector<std::pair<std::string, std::string>> compression_facts(
     const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights);
 // Returns "KL 0.0213 nats per token, perplexity ...", or "not measured".

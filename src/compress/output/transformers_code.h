@@ -28,9 +28,10 @@ std::array<CodeFile, 3> code_files();
 std::string_view code_version();
 
 // Writes config.json, configuration_neuronmm.py, modeling_neuronmm.py and neuronmm_mlp.py to
-// `folder`. `config_text` is the config.json of the model, including ranks and quantization.
-// `source` is what errors call it. Fails if `config_text` cannot be parsed or a file cannot be
-// written.
+// `folder`. A mixture of experts gets config.json alone, because the code knows no mixtures. Its
+// class is ours, too, so that no other program takes the folder for one of its own. `config_text`
+// is the config.json of the model, including ranks and quantization. `source` is what errors call
+// it. Fails if `config_text` cannot be parsed or a file cannot be written.
 Status write_transformers_files(const std::filesystem::path& folder, std::string_view config_text,
                                 const std::string& source);
 

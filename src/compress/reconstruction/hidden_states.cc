@@ -11,8 +11,9 @@ namespace neuronmm::compress {
 namespace {
 
 Error file_error(const std::filesystem::path& name, const char* what, int code) {
-  return fail("{}: cannot {} the file of hidden states: {}", name.string(), what,
-              std::strerror(code));
+  return fail("{}: cannot {} the file of hidden states: {}{}", name.string(), what,
+              std::strerror(code),
+              code == ENOSPC ? "; fewer tokens to learn from need less space" : "");
 }
 
 // Calls `move` (pread or pwrite) until all bytes are moved. Returns an error number, or 0.
@@ -41,7 +42,10 @@ Result<HiddenStates> HiddenStates::create(int64_t tokens, int64_t width,
   }
   states.file_ = open(file.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (states.file_ < 0 || unlink(file.c_str()) != 0) return file_error(file, "make", errno);
-  const int code = posix_fallocate(states.file_, 0, tokens * states.row_bytes());
+  int code = 0;
+  do {
+    code = posix_fallocate(states.file_, 0, tokens * states.row_bytes());
+  } while (code == EINTR);
   // File systems that cannot reserve space report a full disk when they are written to.
   if (code != 0 && code != EOPNOTSUPP && code != EINVAL) return file_error(file, "make", code);
   return states;

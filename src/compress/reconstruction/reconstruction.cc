@@ -30,15 +30,20 @@ constexpr size_t kHeldOutShare = 8;
 // Hidden states that take at most this share of the memory that is left stay in memory. Assumed.
 constexpr int64_t kMemoryShare = 4;
 
-// Returns sequences that are spread evenly over all of them, with at most about `tokens` tokens.
+// Returns sequences that are spread evenly over all of them, with at most `tokens` tokens. The last
+// one may be cut.
 TokenSequences chosen_sequences(const TokenSequences& all, int64_t tokens) {
   int64_t have = 0;
   for (const auto& sequence : all) have += std::ssize(sequence);
   if (tokens >= have) return all;
   const auto count = std::max<int64_t>(1, tokens * std::ssize(all) / have);
   TokenSequences chosen;
-  for (int64_t i = 0; i < count; ++i) {
-    chosen.push_back(all[static_cast<size_t>(i * std::ssize(all) / count)]);
+  int64_t left = tokens;
+  for (int64_t i = 0; i < count && left > 0; ++i) {
+    const auto& sequence = all[static_cast<size_t>(i * std::ssize(all) / count)];
+    const int64_t length = std::min(left, std::ssize(sequence));
+    chosen.emplace_back(sequence.begin(), sequence.begin() + length);
+    left -= length;
   }
   return chosen;
 }

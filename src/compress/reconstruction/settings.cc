@@ -105,17 +105,20 @@ TrainingMachine TrainingMachine::this_one() {
           std::min(mappable_bytes(), std::max<int64_t>(0, most - memory_use().anonymous))};
 }
 
-// A weight has its value, its gradient, two moments and the best state in fp32, and two packings.
+// A weight has its value, its gradient, two moments and the best state in fp32, and two packings in
+// the dtype of products.
 // A token has about so many numbers in fp32 in one step (estimated). Each of its experts has copies
 // of its input and output, with packings and gradients.
 int64_t layer_memory(const io::ModelConfig& config) {
-  constexpr int64_t kWeightBytes = 5 * 4 + 2 * 2, kNumberBytes = 4;
+  constexpr int64_t kNumberBytes = 4;
+  const bool bf16 = training::fastest_precision() == training::Precision::kBf16;
+  const int64_t weight_bytes = 5 * kNumberBytes + 2 * (bf16 ? 2 : 4);
   const int64_t width = config.hidden_size;
   const int64_t heads = (config.num_attention_heads + config.num_key_value_heads) * config.head_dim;
   const int64_t weights = width * (2 * heads + 3 * most_neurons(config));
   const int64_t copies = config.experts ? 6 * config.experts->active : 0;
   const int64_t numbers = (12 + copies) * width + 6 * heads + 6 * config.active_neurons();
-  return kWeightBytes * weights + kNumberBytes * numbers * step_tokens();
+  return weight_bytes * weights + kNumberBytes * numbers * step_tokens();
 }
 
 Status check_reconstruct(const Reconstruct& asked, const io::ModelConfig& config,

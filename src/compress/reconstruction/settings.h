@@ -47,8 +47,8 @@ struct TrainingMachine {
 };
 // Returns about how many bytes the training of one layer takes, without the hidden states.
 int64_t layer_memory(const io::ModelConfig& config);
-// Fails if a number of tokens is asked for and layers of this model cannot be trained, or memory
-// does not suffice. The message says what would do.
+// Fails if a number of tokens is asked for and the memory of the machine does not suffice for a
+// layer. The message says what would do.
 Status check_reconstruct(const Reconstruct& asked, const io::ModelConfig& config,
                          const TrainingMachine& machine);
 // Decides by the text, the model and the machine. The text may be null.

@@ -294,10 +294,16 @@ TEST_F(TokensWithoutAValue, EndALayerAfterThreeSteps) {
 TEST_F(LayersLearn, FewerTokensAreSpreadOverTheText) {
   use("llama");
   EXPECT_EQ(run_well("work", {.tokens = 100, .passes = 1, .reason = {}}).tokens, 80);
+  EXPECT_EQ(run_well("cut", {.tokens = 30, .passes = 1, .reason = {}}).tokens, 30);
   text_.has_held_out = false;
   const ReconstructionSummary summary = run_well("own");
   EXPECT_EQ(summary.tokens, 280);  // one sequence of eight is held out
   EXPECT_EQ(summary.held_out_tokens, 40);
+  // The sequences that are chosen may be longer than others.
+  text_.has_held_out = true;
+  text_.sequences[0].resize(20);
+  text_.sequences[4].resize(70);
+  EXPECT_EQ(run_well("uneven", {.tokens = 85, .passes = 1, .reason = {}}).tokens, 85);
 }
 
 TEST(HiddenStatesOfATokenStream, AreTheSameInAFile) {
