@@ -26,6 +26,17 @@ trial() {  # arguments: BITS
 time_compress() {  # arguments: OPTION...
   /usr/bin/time -v "$NEURONMM" compress "$SMOL_BF16" -o "$folder/timed" --force --ratio 0.2 --calibration "$C4" "$@"
 }
+# Prints time and memory of a compression, the losses of its result, and its scores on six tasks.
+whole() {  # arguments: MODEL RATIO OPTION...
+  local out=$folder/whole
+  /usr/bin/time -v "$NEURONMM" compress "$1" -o "$out" --force --ratio "$2" --calibration "$C4" \
+    --calibration "$DATA/text/wiki.valid.raw" "${@:3}"
+  losses "$out" "$1" 24
+  six_tasks "$out"
+}
+six_tasks() {  # arguments: MODEL
+  "$NEURONMM" eval "$1" --data "$DATA" --tasks openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge
+}
 two_factors() {  # arguments: MODEL BLOCK CALIBRATION TEXT
   local sizes
   for sizes in uniform measured; do
@@ -51,8 +62,14 @@ done
 for learning in off auto; do
   step "Layer reconstruction" "" learnt_demo $learning
 done
-step "Six tasks" "SMALL DATA" "$NEURONMM" eval "${SMALL:-}" --data "${DATA:-}" \
-  --tasks openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge
+for dense in SMOL_BF16 QWEN_BF16; do
+  step "Six tasks" "$dense DATA" six_tasks "${!dense:-}"
+  for ratio in 0.1 0.2 0.3; do
+    for recipe in "" --paper; do
+      step "Six tasks; Time and memory of compress" "$dense DATA C4 C4_TEST" whole "${!dense:-}" $ratio $recipe
+    done
+  done
+done
 step "In the calibration's own domain" "SMOL_BF16 DATA" own_domain
 step "In the calibration's own domain" "SMOL_BF16 DATA" own_domain --allocate predicted
 step "Time and memory of compress" "SMOL_BF16 C4" time_compress
