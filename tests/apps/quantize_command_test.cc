@@ -68,7 +68,7 @@ TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
              1, {"NeuronCore", "int8"});
     }
   }
-  expect(neuronmm("quantize " + out + " -o " + path("again")), 1, {"int8 already"});
+  expect(neuronmm("quantize " + out + " -o " + path("again")), 1, {"rounded already (int8)"});
   expect(neuronmm("compress " + out + " -o " + path("again") + " --ratio 0.2 --method svd"), 1,
          {"compressed already"});
 }
