@@ -256,6 +256,18 @@ std::string reconstruction_text(const ReconstructionSummary& summary) {
                      summary.mean_after(), summary.mean_before());
 }
 
+Result<std::optional<ReconstructionPlan>> planned_reconstruction(const Reconstruct& asked,
+                                                                 const CompressionInputs& inputs) {
+  std::optional<ReconstructionPlan> plan;
+  if (asked.mode == Reconstruct::Mode::kOff) return plan;
+  const TrainingMachine machine = TrainingMachine::this_one();
+  NMM_TRY(check_reconstruct(asked, inputs.config, machine));
+  plan = plan_reconstruction(asked, inputs.text, inputs.config, machine);
+  if (plan->tokens > 0) return plan;
+  inputs.progress.print(fmt::format("reconstruction: off, because {}", plan->reason));
+  return std::optional<ReconstructionPlan>();
+}
+
 Result<ReconstructionSummary> reconstruct(const CompressionInputs& inputs,
                                           const fs::path& compressed,
                                           const ReconstructionPlan& plan, const fs::path& work) {

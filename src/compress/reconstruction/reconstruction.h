@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "base/progress.h"
@@ -39,6 +40,12 @@ struct ReconstructionSummary {
 };
 // Returns "on 131072 tokens: mean error of a layer 0.0123, was 0.0169".
 std::string reconstruction_text(const ReconstructionSummary& summary);
+
+// Returns what is done, or nothing if the layers stay as they are. Says why if that is not `asked`.
+// Fails if a number of tokens is asked for and memory does not suffice for a layer. The earlier
+// steps of a command may still hold memory, so that a layer that would have fitted does not.
+Result<std::optional<ReconstructionPlan>> planned_reconstruction(const Reconstruct& asked,
+                                                                 const CompressionInputs& inputs);
 
 // Reconstructs the layers of the folder `compressed`, which stays as it is: a model with the layers
 // and the width of the dense model `inputs`. inputs.text must be set. The results are in `work`
