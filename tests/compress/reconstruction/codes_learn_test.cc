@@ -16,13 +16,14 @@ class CodesLearn : public MixtureTest {
  protected:
   QuantizeRequest learning(const std::string& out,
                            const QuantizedFormats& formats = quantized_formats(4)) const {
-    return {.model = model_.empty() ? input_.path() : model_,
-            .out = path(out),
-            .formats = formats,
-            .rounding = Rounding::kGptq,
-            .smooth = true,
-            .calibration = {{{"text.txt", random_text(4000, 4)}}},
-            .reconstruct = {Reconstruct::Mode::kTokens, 1 << 20}};
+    QuantizeRequest request = {.model = model_.empty() ? input_.path() : model_,
+                               .out = path(out),
+                               .formats = formats,
+                               .rounding = Rounding::kGptq,
+                               .smooth = true};
+    request.calibration = {{{"text.txt", random_text(4000, 4)}}};
+    request.reconstruct = {Reconstruct::Mode::kTokens, 1 << 20};
+    return request;
   }
   static QuantizeRequest without(QuantizeRequest request) {
     request.out += "-plain";
