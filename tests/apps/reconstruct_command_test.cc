@@ -99,6 +99,7 @@ TEST_F(ReconstructCommand, RoundedLayersLearnTheirCodes) {
                 read(path("on/config.json")))["neuronmm_quantization"]["reconstruction_tokens"],
             learnt["tokens"]);
   EXPECT_NE(read(path("on/README.md")).find("layers learnt"), std::string::npos);
+  expect(neuronmm("inspect " + path("on")), 0, {"layers learnt"});
   EXPECT_LT(kl("on"), kl("off"));
 }
 
