@@ -6,6 +6,7 @@
 
 #include "flags.h"
 #include "model/float_folder.h"
+#include "model/reconstruct_option.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -38,20 +39,8 @@ void add_quality_flags(CLI::App* command, CompressFlags& flags) {
       ->group(kQuality);
 }
 
-// Returns an error text unless it is auto, off or a number of tokens.
-std::string check_reconstruct(const std::string& text) {
-  const auto parsed = compress::parse_reconstruct(text);
-  return parsed.ok() ? std::string() : parsed.error().message;
-}
-
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
-  command
-      ->add_option("--reconstruct", flags.reconstruct,
-                   "Let layers learn from TOKENS of the text, auto or off")
-      ->check(check_reconstruct, "", "auto, off or a number")
-      ->type_name("TOKENS")
-      ->default_str("auto")
-      ->group(kQuality);
+  add_reconstruct_option(command, flags.reconstruct);
   command
       ->add_option(
           "--method", flags.method,

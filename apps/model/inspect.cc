@@ -171,6 +171,10 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
     writer.print("  {:<24}{}; a bf16 scale per row and {} columns\n", "weights",
                  io::quantization_text(*config.quantization), io::kScaleGroupSize);
     print_calibration(writer, config.quantization->calibration);
+    if (config.quantization->reconstruction_tokens > 0) {
+      writer.print("  {:<24}from {} tokens\n", "layers learnt",
+                   config.quantization->reconstruction_tokens);
+    }
   }
   if (!checkpoint.foreign_text().empty()) {
     writer.print("  {:<24}{}\n", "weights", checkpoint.foreign_text());

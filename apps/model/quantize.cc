@@ -14,6 +14,8 @@
 #include "model/bits_flags.h"
 #include "model/data_processes.h"
 #include "model/float_folder.h"
+#include "model/reconstruct_option.h"
+#include "model/reconstruction_report.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -25,7 +27,7 @@ struct QuantizeFlags {
   compress::QuantizeGiven given;
   std::string json;
   BitsFlags bits;
-  std::string rounding, smoothing;  // empty if the flag is not given
+  std::string rounding, smoothing, reconstruct;  // each is empty if the flag is not given
   bool dequantize = false;
   DeviceOptions device;
 };
@@ -40,6 +42,9 @@ compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   given.embedding_bits = flags.bits.embedding_bits;
   if (!flags.rounding.empty()) given.rounding = compress::parse_rounding(flags.rounding).value();
   if (!flags.smoothing.empty()) given.smooth = flags.smoothing == "on";
+  if (!flags.reconstruct.empty()) {
+    given.reconstruct = compress::parse_reconstruct(flags.reconstruct).value();
+  }
   auto settings = compress::quantize_settings(given, OptionNames::kFlags);
   if (!settings.ok()) throw CLI::ValidationError(settings.error().message);
   return *std::move(settings);
@@ -60,6 +65,8 @@ Json summary_json(const compress::QuantizeRequest& request, const std::string& m
           {"rounding", compress::rounding_name(request.rounding)},
           {"smoothing", request.smooth},
           {"calibration_tokens", summary.calibration_tokens},
+          {"reconstruct", compress::reconstruct_text(request.reconstruct)},
+          {"reconstruction", reconstruction_json(summary.reconstruction)},
           {"bits_per_weight", bits_per_weight(summary)},
           {"parameters", summary.parameters},
           {"bytes_before", summary.bytes_before},
@@ -69,6 +76,7 @@ Json summary_json(const compress::QuantizeRequest& request, const std::string& m
 void print_summary(const ReportWriter& report, const compress::QuantizeRequest& request,
                    const std::string& model, const compress::QuantizeSummary& summary) {
   const std::string out = request.out.string();
+  print_reconstruction(report, summary.reconstruction);
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   report.print("{} parameters, {:.1f} MB -> {:.1f} MB ({:.4f}), {:.3f} bits each\nwritten to {}\n",
                summary.parameters, megabytes(summary.bytes_before), megabytes(summary.bytes_after),
@@ -98,6 +106,7 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
 
 void add_rounding_flags(CLI::App* command, QuantizeFlags& flags) {
   add_bits_flags(command, flags.bits, "Round to 8, 6 or 4 bits per weight")->default_str("8");
+  add_reconstruct_option(command, flags.reconstruct);
   command->add_option("--rounding", flags.rounding, "Round by gptq or nearest")
       ->check(CLI::IsMember({"gptq", "nearest"}))
       ->type_name("RULE")

@@ -1,5 +1,5 @@
 #pragma once
-// Writes what `compress` reports of layer reconstruction, as text and as JSON.
+// Writes what `compress` and `quantize` report of layer reconstruction, as text and as JSON.
 
 #include <optional>
 

@@ -30,7 +30,11 @@ step "8 bits" "SMOL DATA C4 C4_TEST" round "${SMOL:-}" smol8 24 --bits 8 --calib
 step "4 bits" "SMOL_OFF_GRID DATA C4_TEST" round "${SMOL_OFF_GRID:-}" smol4-nearest 24 --bits 4
 for group in 16 32; do
   step "4 bits" "SMOL_OFF_GRID DATA C4 C4_TEST" round "${SMOL_OFF_GRID:-}" smol4-$group 24 --bits 4 --group $group \
-    --calibration "${C4:-}" --calibration-tokens 16384
+    --calibration "${C4:-}" --calibration-tokens 16384 --reconstruct off
+done
+for tokens in off 16384; do
+  step "Codes that learn" "SMOL_OFF_GRID DATA C4 C4_TEST" round "${SMOL_OFF_GRID:-}" smol4-learn-$tokens 12 --bits 4 \
+    --calibration "${C4:-}" --calibration-tokens 16384 --reconstruct $tokens
 done
 step "Block types of llama.cpp" "SMOL_OFF_GRID DATA C4 C4_TEST LLAMA" bench/bench_gguf_out.py "${SMOL_OFF_GRID:-}" \
   "${C4:-}" "${DATA:-}/text/wiki.test.raw" "${C4_TEST:-}" --neuronmm "$NEURONMM" --llama "${LLAMA:-}" \
@@ -40,10 +44,10 @@ for format in int8 bf16; do
 done
 for bits in 4 6 8 16; do
   step "The table and the head" "QWEN_OFF_GRID DATA C4 C4_TEST" round "${QWEN_OFF_GRID:-}" qwen4-table$bits 4 --bits 4 \
-    --embedding-bits $bits --calibration "${C4:-}" --calibration-tokens 16384
+    --embedding-bits $bits --calibration "${C4:-}" --calibration-tokens 16384 --reconstruct off
   for model in 4 8; do
     step "The table and the head" "SMOL_OFF_GRID DATA C4 C4_TEST" round "${SMOL_OFF_GRID:-}" smol$model-table$bits 4 \
-      --bits $model --embedding-bits $bits --calibration "${C4:-}" --calibration-tokens 16384
+      --bits $model --embedding-bits $bits --calibration "${C4:-}" --calibration-tokens 16384 --reconstruct off
   done
 done
 step "Time and memory" "DATA" synthetic

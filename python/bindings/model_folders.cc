@@ -213,7 +213,7 @@ struct QuantizeFlags {
   std::vector<fs::path> calibration;
   std::optional<int64_t> calibration_tokens;
   std::optional<fs::path> statistics;
-  std::optional<std::string> rounding;
+  std::optional<std::string> rounding, reconstruct;
   std::optional<bool> smoothing;
   bool force = false;
 };
@@ -230,6 +230,7 @@ Result<compress::QuantizeRequest> settings_of(const QuantizeFlags& flags) {
   given.calibration_tokens = flags.calibration_tokens;
   given.statistics = flags.statistics.value_or("");
   NMM_TRY(read_name(flags.rounding, compress::parse_rounding, given.rounding));
+  NMM_TRY(read_name(flags.reconstruct, compress::parse_reconstruct, given.reconstruct));
   given.smooth = flags.smoothing;
   given.force = flags.force;
   return compress::quantize_settings(given, OptionNames::kKeywords);
@@ -249,6 +250,7 @@ nb::dict quantize_model(const QuantizeFlags& flags, int threads, bool progress) 
   values["bytes_before"] = summary.bytes_before;
   values["bytes_after"] = summary.bytes_after;
   values["calibration_tokens"] = summary.calibration_tokens;
+  values["reconstruction"] = reconstruction_dict(summary.reconstruction);
   return values;
 }
 
@@ -310,6 +312,7 @@ void bind_model_folders(nb::module_& m) {
               nb::for_setter(nb::arg().none()))
       .def_rw("statistics", &QuantizeFlags::statistics, nb::for_setter(nb::arg().none()))
       .def_rw("rounding", &QuantizeFlags::rounding, nb::for_setter(nb::arg().none()))
+      .def_rw("reconstruct", &QuantizeFlags::reconstruct, nb::for_setter(nb::arg().none()))
       .def_rw("smoothing", &QuantizeFlags::smoothing, nb::for_setter(nb::arg().none()))
       .def_rw("force", &QuantizeFlags::force);
   m.def("quantize", &quantize_model, "flags"_a, "num_threads"_a, "progress"_a);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from . import _native
 from .arguments import number, one_of, thread_count, whole_number
@@ -120,6 +120,8 @@ class QuantizationReport:
     bytes_before: int
     bytes_after: int
     calibration_tokens: int
+    reconstruction: ReconstructionReport | None
+    """What the layers have learnt, or None."""
 
 
 @dataclass(frozen=True)
@@ -197,9 +199,7 @@ def compress(
     values["measured"] = MeasuredLoss(**values["measured"]) if values["measured"] else None
     values["matrices"] = [CompressedMatrix(**matrix) for matrix in values["matrices"]]
     values["layers"] = [CompressedLayer(**layer) for layer in values["layers"]]
-    if reconstruction := values["reconstruction"]:
-        layers = [LearntLayer(**layer) for layer in reconstruction.pop("layers")]
-        values["reconstruction"] = ReconstructionReport(**reconstruction, layers=layers)
+    _set_reconstruction(values)
     return CompressionReport(**values)
 
 
@@ -209,6 +209,12 @@ def _reconstruct(tokens: str | int | None) -> str | None:
     if isinstance(tokens, str):
         return one_of("reconstruct", tokens, ("auto", "off"))
     return str(whole_number("reconstruct", tokens, 1, 1 << 40))
+
+
+def _set_reconstruction(values: dict[str, Any]) -> None:
+    if reconstruction := values["reconstruction"]:
+        layers = [LearntLayer(**layer) for layer in reconstruction.pop("layers")]
+        values["reconstruction"] = ReconstructionReport(**reconstruction, layers=layers)
 
 
 _Flags = _native.CompressFlags | _native.QuantizeFlags
@@ -244,6 +250,7 @@ def quantize(
     statistics: _Path | None = None,
     rounding: Rounding | None = None,
     smoothing: bool | None = None,
+    reconstruct: Literal["auto", "off"] | int | None = None,
     force: bool = False,
     num_threads: int | None = None,
     progress: bool = False,
@@ -255,7 +262,8 @@ def quantize(
     weights, and the LM head then has 6 bits. `embedding_bits` are those of the embedding table (16:
     the table stays as it is). A table that is also the LM head has one number of bits. With a
     calibration text (or its `statistics`) rounding is gptq and smoothing is on. Without a text
-    rounding is nearest and smoothing is off.
+    rounding is nearest and smoothing is off. `reconstruct` lets layers of 6 and 4 bits learn from
+    a number of tokens of the text; "auto" decides by the machine.
     """
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
@@ -263,8 +271,11 @@ def quantize(
     _set_calibration(flags, calibration, calibration_tokens, statistics)
     flags.rounding = None if rounding is None else one_of("rounding", rounding, get_args(Rounding))
     flags.smoothing = None if smoothing is None else bool(smoothing)
+    flags.reconstruct = _reconstruct(reconstruct)
     flags.force = bool(force)
-    return QuantizationReport(**_native.quantize(flags, thread_count(num_threads), bool(progress)))
+    values = _native.quantize(flags, thread_count(num_threads), bool(progress))
+    _set_reconstruction(values)
+    return QuantizationReport(**values)
 
 
 def import_gguf(

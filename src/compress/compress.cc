@@ -312,21 +312,13 @@ class Compression {
   }
 
   Status reconstruct_layers(const fs::path& work) {
-    if (request_.reconstruct.mode == Reconstruct::Mode::kOff) return {};
-    // The earlier steps may still hold memory, so that a layer that would have fitted does not.
-    const TrainingMachine machine = TrainingMachine::this_one();
-    NMM_TRY(check_reconstruct(request_.reconstruct, config_, machine));
-    const ReconstructionPlan plan =
-        plan_reconstruction(request_.reconstruct, inputs().text, config_, machine);
-    if (plan.tokens == 0) {
-      progress_.print(fmt::format("reconstruction: off, because {}", plan.reason));
-      return {};
-    }
+    NMM_ASSIGN(const auto plan, planned_reconstruction(request_.reconstruct, inputs()));
+    if (!plan) return {};
     const auto& experts = summary_.experts;
     NMM_TRY(experts ? write_unreconstructed_mixture(model(), *experts, work, progress_)
                     : write_unreconstructed_model(model(), work, progress_));
     NMM_ASSIGN(summary_.reconstruction,
-               reconstruct(inputs(), unreconstructed_model(work), plan, work));
+               reconstruct(inputs(), unreconstructed_model(work), *plan, work));
     return {};
   }
 

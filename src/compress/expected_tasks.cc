@@ -97,6 +97,10 @@ std::vector<ExpectedTask> expected_tasks(const QuantizeRequest& request) {
   const bool by_text = request.calibration || !request.statistics.empty();
   if (by_text && request.rounding == Rounding::kGptq) tasks.push_back({task::kRounding, kRounding});
   tasks.push_back({task::kRoundingFactors, kRoundingFactors});
+  if (request.reconstruct.mode != Reconstruct::Mode::kOff && request.calibration) {
+    tasks.push_back({task::kWriting, kWriting});
+    tasks.push_back({task::kReconstructing, kReconstructing});
+  }
   tasks.push_back({task::kWriting, kWriting});
   return tasks;
 }

@@ -11,13 +11,12 @@
 #include "base/parallel.h"
 #include "base/task_labels.h"
 #include "base/threads.h"
+#include "compress/compressed_folder.h"
 #include "compress/expected_tasks.h"
 #include "compress/linear_algebra/blas.h"
-#include "compress/output/model_card.h"
 #include "compress/output/model_writer.h"
-#include "compress/output/rank_record.h"
-#include "compress/output/transformers_code.h"
 #include "compress/quantize_settings.h"
+#include "compress/quantized_folder.h"
 #include "compress/rounding/calibrated_rounding.h"
 #include "compress/rounding/factor_rounding.h"
 #include "compress/statistics/calibration_input.h"
@@ -29,7 +28,6 @@
 #include "io/model_files.h"
 #include "io/model_folder.h"
 #include "io/quantization.h"
-#include "io/text_file.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -173,37 +171,6 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
   return {};
 }
 
-Status write_card(const ModelSource& source, const io::Quantization& quantization,
-                  const io::FolderWriter& output) {
-  const int bits = quantization.format.bits;
-  const std::string weights = io::quantization_text(quantization);
-  ModelCard card = model_card(output.out(), source.checkpoint.folder(),
-                              bits == 8 ? " with int8 weights" : fmt::format(" in {} bits", bits));
-  card.tags = {bits_tag(quantization.format)};
-  card.facts = {{"weights", weights}};
-  card.has_code = !source.config.experts;
-  if (const auto& record = source.config.compression) {
-    card.tags.emplace_back(source.config.experts ? "pruned" : form_tag(record->form));
-    card.facts = compression_facts(*record, source.config, weights);
-  }
-  for (const io::CalibrationSource& text : quantization.calibration) {
-    card.facts.emplace_back("rounded by", fmt::format("{} tokens of {}", text.tokens, text.name));
-  }
-  return io::write_text_file(output.staging() / "README.md", model_card_text(card));
-}
-
-Status write_folder(const ModelSource& source, const io::Quantization& quantization,
-                    const io::FolderWriter& output, Progress& progress) {
-  const fs::path& model = source.checkpoint.folder();
-  const fs::path original = model / "config.json";
-  NMM_TRY(write_model(source, quantization, output.staging(), progress));
-  NMM_ASSIGN(std::string config, io::config_text(source.checkpoint));
-  NMM_TRY(write_card(source, quantization, output));
-  NMM_ASSIGN(config, with_rank_record(std::move(config), source.checkpoint, source.config));
-  NMM_ASSIGN(config, io::with_quantization(config, original.string(), quantization));
-  return write_transformers_files(output.staging(), config, original.string());
-}
-
 // A run whose inputs are opened and checked.
 class QuantizeRun {
  public:
@@ -222,6 +189,8 @@ class QuantizeRun {
   }
 
   const io::Quantization& quantization() const { return quantization_; }
+  // Returns what layers have learnt, once the folder is written.
+  std::optional<ReconstructionSummary> take_reconstruction() { return std::move(reconstruction_); }
 
   // Writes the new folder, except the files that are copied.
   Status write(const std::vector<LowRankMatrix>& matrices, const io::FolderWriter& output,
@@ -238,29 +207,44 @@ class QuantizeRun {
                         progress_, on_matrix));
       for (const LowRankMatrix& matrix : matrices) fitted.push_back(matrix.plan);
     }
-    return write_folder({.checkpoint = checkpoint_,
-                         .config = config_,
-                         .matrices = fitted,
-                         .work = work,
-                         .scales = std::move(rounded.scales),
-                         .codes = std::move(rounded.codes)},
-                        quantization_, output, progress_);
+    const ModelSource source = {.checkpoint = checkpoint_,
+                                .config = config_,
+                                .matrices = fitted,
+                                .work = work,
+                                .scales = std::move(rounded.scales),
+                                .codes = std::move(rounded.codes)};
+    NMM_TRY(learn_codes(source, work));
+    return write_quantized_folder(
+        {source, quantization_, reconstruction_ ? &*reconstruction_ : nullptr}, output, progress_);
   }
 
  private:
+  CompressionInputs inputs() const {
+    return {.checkpoint = checkpoint_,
+            .config = config_,
+            .backend = backend_,
+            .text = text_.text ? &*text_.text : nullptr,
+            .progress = progress_,
+            .helpers = helpers_};
+  }
+
   Result<RoundedByText> by_text(const fs::path& work) const {
-    const CompressionInputs inputs = {.checkpoint = checkpoint_,
-                                      .config = config_,
-                                      .backend = backend_,
-                                      .text = text_.text ? &*text_.text : nullptr,
-                                      .progress = progress_,
-                                      .helpers = helpers_};
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
                                          .statistics = request_.statistics,
                                          .saved = text_.statistics ? &*text_.statistics : nullptr,
                                          .force = request_.force};
-    return round_by_text(inputs, rounding, quantization_, work);
+    return round_by_text(inputs(), rounding, quantization_, work);
+  }
+
+  // Lets the layers learn from the text, from the codes of the rounding on.
+  Status learn_codes(const ModelSource& source, const fs::path& work) {
+    NMM_ASSIGN(const auto plan, planned_reconstruction(request_.reconstruct, inputs()));
+    if (!plan) return {};
+    NMM_TRY(write_unreconstructed_codes({source, quantization_}, progress_));
+    NMM_ASSIGN(reconstruction_, reconstruct(inputs(), unreconstructed_model(work), *plan, work));
+    quantization_.reconstruction_tokens = reconstruction_->tokens;
+    return {};
   }
 
   const QuantizeRequest& request_;
@@ -271,6 +255,7 @@ class QuantizeRun {
   const io::ModelConfig& config_;
   const CalibrationInput& text_;
   io::Quantization quantization_;
+  std::optional<ReconstructionSummary> reconstruction_;
 };
 
 }  // namespace
@@ -281,6 +266,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
                                  const io::BeforeOutput<QuantizeSummary>& before_output) {
   const fs::path& model = request.model;
   NMM_TRY(check_request(request));
+  NMM_TRY(check_learning(request, OptionNames::kKeywords));
   // BLAS is loaded first, so that a missing library is reported at once.
   NMM_TRY(load_blas());
   const auto if_exists =
@@ -298,6 +284,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   }
   NMM_TRY(check_table(request.formats, config, model.string()));
   NMM_TRY(model::check_head(checkpoint, config));
+  NMM_TRY(check_reconstruct(request.reconstruct, config, TrainingMachine::this_one()));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   NMM_ASSIGN(const CalibrationInput text, open_calibration(request.calibration, request.statistics,
                                                            checkpoint, config, progress));
@@ -316,7 +303,8 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0,
-                             text.origin() == nullptr ? 0 : text.origin()->tokens};
+                             text.origin() == nullptr ? 0 : text.origin()->tokens,
+                             run.take_reconstruction()};
   {
     NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
     summary.bytes_after = written.size_bytes();

@@ -7,6 +7,7 @@
 // factors of a low-rank matrix, the one that is applied second is rounded first, and the other is
 // fitted to it. The weight next to a map of pivots is fitted to the rounded map (map_refit.h). With
 // a text, codes and smoothing factors follow from what the text says (calibrated_rounding.h).
+// Layers of 6 and 4 bits may then learn their codes from the text (reconstruction.h).
 
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "base/result.h"
 #include "compress/calibration/calibration_text.h"
 #include "compress/factorize_model.h"
+#include "compress/reconstruction/reconstruction.h"
 #include "compress/rounding/quantized_formats.h"
 #include "compress/statistics/data_parallel.h"
 #include "io/folder_writer.h"
@@ -35,6 +37,9 @@ struct QuantizeRequest {
   // smoothing need one of the two. With both, the folder is made or completed.
   std::optional<CalibrationText> calibration = {};
   std::filesystem::path statistics = {};
+  // How layers learn their codes after rounding by GPTQ. A number of tokens needs 6 or 4 bits and a
+  // text.
+  Reconstruct reconstruct = {};
   // Replace an existing output folder, and delete unfinished work of a run with other settings.
   bool force = false;
   bool deletes_work = false;  // as in CompressRequest
@@ -45,6 +50,7 @@ struct QuantizeSummary {
   int64_t parameters = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
   int64_t calibration_tokens = 0;
+  std::optional<ReconstructionSummary> reconstruction = {};  // nullopt: no layer has learnt
 };
 
 // Rounds a model. `backend` runs the text. on_matrix is called for every low-rank matrix whose two

@@ -1,5 +1,6 @@
 #include "compress/quantize_settings.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -25,6 +26,35 @@ Status check_use_of_text(const QuantizeRequest& request, bool text, OptionNames 
   return fail("{} has no use beside {} nearest without {}",
               name(request.statistics.empty() ? "calibration" : "statistics"), name("rounding"),
               name("smoothing"));
+}
+
+// Returns what keeps layers from learning their codes, or an empty text.
+std::string why_no_learning(const QuantizeRequest& request, OptionNames names) {
+  const auto name = [&](std::string_view keyword) { return option_name(names, keyword); };
+  if (request.formats.linear.bits == 8) {
+    return fmt::format("is for {} 6 and 4, found 8; leave it out, or ask for fewer bits",
+                       name("bits"));
+  }
+  if (!request.calibration) {
+    return fmt::format("needs {}, from which layers learn{}", name("calibration"),
+                       request.statistics.empty()
+                           ? std::string()
+                           : fmt::format("; {} are not enough", name("statistics")));
+  }
+  if (request.rounding == Rounding::kGptq) return {};
+  return fmt::format("needs {} gptq, whose codes are a start", name("rounding"));
+}
+
+std::optional<CalibrationText> calibration_of(const QuantizeGiven& given) {
+  if (given.calibration.empty()) return std::nullopt;
+  const int64_t otherwise =
+      std::max(SavedStatistics::tokens_asked(given.statistics).value_or(kShapeCalibrationTokens),
+               given.reconstruct.value_or(Reconstruct()).tokens);
+  CalibrationText text{.texts = {}, .max_tokens = given.calibration_tokens.value_or(otherwise)};
+  for (const std::string& file : given.calibration) {
+    text.texts.push_back(NamedText::of_file(file, {}));
+  }
+  return text;
 }
 
 }  // namespace
@@ -61,14 +91,18 @@ Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionName
     return fail("{} needs {}, the text that has the tokens",
                 option_name(names, "calibration_tokens"), option_name(names, "calibration"));
   }
-  if (given.calibration.empty()) return request;
-  const int64_t otherwise =
-      SavedStatistics::tokens_asked(given.statistics).value_or(kShapeCalibrationTokens);
-  request.calibration = {.texts = {}, .max_tokens = given.calibration_tokens.value_or(otherwise)};
-  for (const std::string& file : given.calibration) {
-    request.calibration->texts.push_back(NamedText::of_file(file, {}));
-  }
+  request.calibration = calibration_of(given);
+  request.reconstruct = given.reconstruct.value_or(Reconstruct{Reconstruct::Mode::kAuto, 0});
+  NMM_TRY(check_learning(request, names));
+  if (!why_no_learning(request, names).empty()) request.reconstruct = {};
   return request;
+}
+
+Status check_learning(const QuantizeRequest& request, OptionNames names) {
+  if (request.reconstruct.mode != Reconstruct::Mode::kTokens) return {};
+  const std::string why_not = why_no_learning(request, names);
+  if (why_not.empty()) return {};
+  return fail("{} {} {}", option_name(names, "reconstruct"), request.reconstruct.tokens, why_not);
 }
 
 nlohmann::ordered_json settings_json(const QuantizeRequest& request) {
@@ -92,6 +126,7 @@ nlohmann::ordered_json settings_json(const QuantizeRequest& request) {
     json["calibration_tokens"] = request.calibration->max_tokens;
   }
   json["statistics"] = !request.statistics.empty();
+  json["reconstruct"] = reconstruct_text(request.reconstruct);
   return json;
 }
 

@@ -25,6 +25,7 @@ struct QuantizeGiven {
   std::filesystem::path statistics;  // empty if there is none
   std::optional<Rounding> rounding;
   std::optional<bool> smooth;
+  std::optional<Reconstruct> reconstruct;
   bool force = false;
 };
 
@@ -38,8 +39,13 @@ Result<Rounding> parse_rounding(std::string_view name);
 //   group, lm_head_bits, embedding_bits
 //                       those of quantized_formats()
 //   rounding, smooth    gptq and true with a text or statistics, else nearest and false
-//   calibration_tokens  those of existing statistics, else 32768
+//   calibration_tokens  those of existing statistics, else 32768; at least those that layers learn
+//                       from
+//   reconstruct         auto; off where layers cannot learn: in 8 bits, without a text or GPTQ
 Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionNames names);
+
+// Fails if layers are to learn from a number of tokens and cannot. The message says what to do.
+Status check_learning(const QuantizeRequest& request, OptionNames names);
 
 // Returns all settings with their values. Paths are left out, and texts are named without their
 // folder.

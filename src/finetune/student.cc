@@ -1,30 +1,11 @@
 #include "finetune/student.h"
 
-#include "base/parallel.h"
 #include "compress/rounding/stored_format.h"
-#include "model/tensor_specs.h"
-#include "model/weight_reader.h"
 
 namespace neuronmm::finetune {
 namespace {
 
 using Parameter = training::Parameter<float>;
-
-TensorView view_of(const training::Rows<float>& values) {
-  return {DType::kF32,
-          {values.rows(), values.columns()},
-          reinterpret_cast<const std::byte*>(values.data())};
-}
-
-// Returns the values of a rounded weight.
-training::Rows<float> values_of(const ops::QuantizedWeight& rounded) {
-  const ops::WeightView view = rounded.view();
-  training::Rows<float> values(rounded.rows, rounded.columns);
-  parallel_for(rounded.rows, [&](int64_t i) {
-    to_floats(view, i * rounded.columns, rounded.columns, values.row(i));
-  });
-  return values;
-}
 
 }  // namespace
 
@@ -77,14 +58,12 @@ Status Student::find_grids() {
   Status found;
   model.for_each_parameter([&](const Parameter& parameter) {
     if (!found.ok() || parameter.rows <= 1) return;
-    const auto format = model::rounding_of(parameter.name, model.config(), *options_.rounding);
-    if (!format) return;
-    const auto weight = model::require_weight(model.checkpoint(), model.config(), parameter.name,
-                                              {parameter.rows, parameter.columns});
-    if (weight.ok()) {
-      grids_[parameter.name] = KeptGrid(*weight, *format);
-    } else {
-      found = weight.error();
+    auto grid =
+        training::find_grid(parameter, model.checkpoint(), model.config(), *options_.rounding);
+    if (!grid.ok()) {
+      found = grid.error();
+    } else if (*grid) {
+      grids_[parameter.name] = **std::move(grid);
     }
   });
   NMM_TRY(found);
@@ -93,7 +72,7 @@ Status Student::find_grids() {
     const auto grid = grids_.find(parameter.name);
     if (grid == grids_.end()) return {};
     return [&grid = grid->second](const training::Rows<float>& values) {
-      return values_of(grid.round(view_of(values)));
+      return grid.rounded(values);
     };
   });
   return {};
@@ -136,9 +115,7 @@ std::map<std::string, compress::TensorSource> Student::trained_sources() const {
         parameter.rows > 1 ? Shape{parameter.rows, parameter.columns} : tensor->second.shape};
     if (const auto grid = grids_.find(parameter.name); grid != grids_.end()) {
       source.rounding = options_.rounding->format_of(parameter.name);
-      source.stored = [&parameter, &of = grid->second] {
-        return of.round(view_of(parameter.value));
-      };
+      source.stored = [&parameter, &of = grid->second] { return of.round(parameter.value); };
       return;
     }
     source.visit = [&parameter,

@@ -11,9 +11,9 @@
 
 #include "base/result.h"
 #include "compress/output/tensor_writer.h"
-#include "finetune/kept_grid.h"
 #include "finetune/recipe.h"
 #include "io/quantization.h"
+#include "training/kept_grid.h"
 #include "training/model_training.h"
 #include "training/optimizer.h"
 #include "training/written_values.h"
@@ -45,7 +45,7 @@ class Student {
   // Makes the trained tensors compute with what a folder will hold, for as long as the object
   // lives.
   training::WrittenValues<float> as_written();
-  const std::map<std::string, KeptGrid>& grids() const { return grids_; }
+  const std::map<std::string, training::KeptGrid>& grids() const { return grids_; }
 
   // Returns the trained tensors that a folder holds, with their values as they are when they are
   // written. The object must outlive them.
@@ -61,7 +61,7 @@ class Student {
 
   StudentOptions options_;
   std::unique_ptr<training::Model<float>> model_, teacher_;
-  std::map<std::string, KeptGrid> grids_;
+  std::map<std::string, training::KeptGrid> grids_;
   std::vector<const training::Parameter<float>*> adapted_;
   std::unique_ptr<training::ModelTraining<float>> training_;
   std::unique_ptr<training::Optimizer<float>> optimizer_;

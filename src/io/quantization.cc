@@ -16,6 +16,7 @@ constexpr const char* kQuantizationKey = "neuronmm_quantization";
 // The key of older folders, which has a quant_method.
 constexpr const char* kOlderKey = "quantization_config";
 constexpr const char* kExceptionsKey = "exceptions";
+constexpr const char* kLearntKey = "reconstruction_tokens";
 constexpr std::string_view kLayersPart = "layers.";
 
 // Returns the object under `key`, or nullopt if it is missing.
@@ -53,6 +54,8 @@ Result<Quantization> read_formats(const JsonFields& fields) {
   Quantization quantization;
   NMM_ASSIGN(quantization.format, read_format(fields, false));
   NMM_ASSIGN(quantization.calibration, read_calibration(fields));
+  NMM_ASSIGN(const auto learnt, fields.integer(kLearntKey));
+  quantization.reconstruction_tokens = learnt.value_or(0);
   NMM_ASSIGN(const auto exceptions, find_object(fields, kExceptionsKey));
   if (!exceptions) return quantization;
   for (const auto& [module, entry] : fields.find(kExceptionsKey)->items()) {
@@ -167,6 +170,9 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
   }
   if (!quantization.calibration.empty()) {
     entry["calibration"] = calibration_json(quantization.calibration);
+  }
+  if (quantization.reconstruction_tokens > 0) {
+    entry[kLearntKey] = quantization.reconstruction_tokens;
   }
   document[kQuantizationKey] = std::move(entry);
   // The name of a calibration text may be bytes that no JSON can hold.

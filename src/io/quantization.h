@@ -13,6 +13,7 @@
 // exception is named by the last part of its module's name. An exception for a single layer is
 // named by the path from "layers." on ("layers.3.self_attn.v_proj") and takes precedence.
 // "calibration" lists the texts that decided how the weights were rounded, if there were any.
+// "reconstruction_tokens" says from how many of their tokens the layers have learnt their codes.
 //
 // Folders of version 0.2.0 have the entry under "quantization_config", with a "quant_method" of
 // "neuronmm". That key belongs to transformers and vLLM, which refuse a folder whose method they do
@@ -52,6 +53,8 @@ struct Quantization {
   std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
   // The texts by which the weights were rounded.
   std::vector<CalibrationSource> calibration = {};
+  // The tokens from which layers have learnt their codes; 0: they have not.
+  int64_t reconstruction_tokens = 0;
 
   // Returns the format of a tensor, such as "model.layers.3.self_attn.v_proj.weight".
   const LowBitFormat& format_of(std::string_view tensor) const;

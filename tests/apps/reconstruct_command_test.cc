@@ -1,5 +1,5 @@
-// `compress --reconstruct`: what it prints, writes and refuses, and that a run which is killed goes
-// on to the same bytes.
+// `compress --reconstruct` and `quantize --reconstruct`: what they print, write and refuse, and
+// that a run which is killed goes on to the same bytes.
 
 #include <filesystem>
 #include <string>
@@ -25,6 +25,10 @@ class ReconstructCommand : public neuronmm::apps::ProgramTest {
                        const std::string& form = "mixed", int tokens = 4000) const {
     return "compress " + kDemo + " -o " + path(out) + " --ratio 0.3 --form " + form +
            " --method whitened --allocate uniform --calibration " + kDemo +
+           "/calibration.txt --calibration-tokens " + std::to_string(tokens) + " " + more;
+  }
+  std::string quantize(const std::string& out, const std::string& more, int tokens = 3000) const {
+    return "quantize " + kDemo + " -o " + path(out) + " --bits 4 --calibration " + kDemo +
            "/calibration.txt --calibration-tokens " + std::to_string(tokens) + " " + more;
   }
   double kl(const std::string& model) const {
@@ -81,7 +85,43 @@ TEST_F(ReconstructCommand, AKilledRunGoesOnToTheSameBytes) {
   }
 }
 
+TEST_F(ReconstructCommand, RoundedLayersLearnTheirCodes) {
+  expect(neuronmm(quantize("off", "--reconstruct off", 12000)), 0, {"written to"});
+  const Outcome done =
+      neuronmm(quantize("on", "--reconstruct 10000 --json " + path("r.json"), 12000));
+  expect(done, 0, {"reconstruction: 4 layers learn from", "error before", "mean error of a layer"});
+  const auto report = nlohmann::json::parse(read(path("r.json")));
+  EXPECT_EQ(report["reconstruct"], "10000");
+  const auto& learnt = report["reconstruction"];
+  EXPECT_LE(learnt["tokens"], 10000);
+  EXPECT_EQ(learnt["layers"].size(), 4u);
+  EXPECT_EQ(nlohmann::json::parse(
+                read(path("on/config.json")))["neuronmm_quantization"]["reconstruction_tokens"],
+            learnt["tokens"]);
+  EXPECT_NE(read(path("on/README.md")).find("layers learnt"), std::string::npos);
+  expect(neuronmm("inspect " + path("on")), 0, {"layers learnt"});
+  EXPECT_LT(kl("on"), kl("off"));
+}
+
+TEST_F(ReconstructCommand, AKilledQuantizationGoesOnToTheSameBytes) {
+  const std::string flags = "--reconstruct 3000";
+  expect(neuronmm(quantize("whole", flags)), 0, {});
+  for (const char* const seconds : {"1", "2", "4", "8"}) {
+    const Outcome outcome =
+        neuronmm(quantize("parts", flags), "timeout -s KILL " + std::string(seconds));
+    EXPECT_EQ(fs::exists(path("parts")), outcome.exit_code == 0);
+    if (outcome.exit_code == 0) break;
+  }
+  if (!fs::exists(path("parts"))) expect(neuronmm(quantize("parts", flags)), 0, {});
+  EXPECT_EQ(read(path("parts/model.safetensors")), read(path("whole/model.safetensors")));
+}
+
 TEST_F(ReconstructCommand, WrongNumbersAreUsageErrors) {
+  const std::string text = " --calibration " + kDemo + "/calibration.txt";
+  const std::string rounded = "quantize " + kDemo + " -o " + path("out") + " --reconstruct ";
+  expect(neuronmm(rounded + "maybe --bits 4"), 2, {"--reconstruct", "maybe", "auto, off"});
+  expect(neuronmm(rounded + "1000" + text), 2, {"--reconstruct 1000 is for --bits 6 and 4"});
+  expect(neuronmm(rounded + "1000 --bits 4"), 2, {"--reconstruct 1000 needs --calibration"});
   for (const char* const wrong : {"maybe", "0", "-1", "1.5", "1e6"}) {
     expect(neuronmm(compress("out", "--reconstruct " + std::string(wrong))), 2,
            {"--reconstruct", wrong, "auto, off"});

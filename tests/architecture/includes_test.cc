@@ -57,7 +57,7 @@ const std::map<std::string, Folders> kDependencies = {
       "io", "base"}},
     {"compress/reconstruction",
      {"compress/output", "compress/statistics", "compress/calibration", "training", "cpu", "model",
-      "io", "base"}},
+      "ops", "io", "base"}},
     {"compress",
      {"compress/reconstruction", "compress/output", "compress/sizes", "compress/factors",
       "compress/rounding", "compress/statistics", "compress/calibration", "compress/linear_algebra",

@@ -264,7 +264,8 @@ TEST(QuantizeSettings, DefaultsFollowFromWhatIsGiven) {
                          {"smoothing", false},
                          {"calibration", Json::array()},
                          {"calibration_tokens", nullptr},
-                         {"statistics", false}};
+                         {"statistics", false},
+                         {"reconstruct", "off"}};
   QuantizeGiven given;
   EXPECT_EQ(complete_of(given), defaults);
   given.bits = 4;
@@ -274,10 +275,11 @@ TEST(QuantizeSettings, DefaultsFollowFromWhatIsGiven) {
   const Json by_text = with(four, {{"rounding", "gptq"},
                                    {"smoothing", true},
                                    {"calibration", {"stories.txt"}},
-                                   {"calibration_tokens", 32768}});
+                                   {"calibration_tokens", 32768},
+                                   {"reconstruct", "auto"}});
   EXPECT_EQ(complete_of(given), by_text);
   given.rounding = Rounding::kNearest;
-  EXPECT_EQ(complete_of(given), with(by_text, {{"rounding", "nearest"}}));
+  EXPECT_EQ(complete_of(given), with(by_text, {{"rounding", "nearest"}, {"reconstruct", "off"}}));
   given.smooth = false;
   EXPECT_EQ(complete_of(given),
             "--calibration has no use beside --rounding nearest without --smoothing");
@@ -291,6 +293,40 @@ TEST(QuantizeSettings, DefaultsFollowFromWhatIsGiven) {
     EXPECT_EQ(complete_of(given),
               "--calibration-tokens needs --calibration, the text that has the tokens");
   }
+}
+
+// Layers learn their codes where these are few, and where there is a text.
+TEST(QuantizeSettings, LayersLearnFromATextInFewBits) {
+  QuantizeGiven given;
+  given.calibration = {"text.txt"};
+  const auto reconstruct_of = [&](int bits, const char* asked) -> std::string {
+    given.bits = bits;
+    given.reconstruct = parse_reconstruct(asked).value();
+    const auto settings = quantize_settings(given, OptionNames::kFlags);
+    if (!settings.ok()) return settings.error().message;
+    return reconstruct_text(settings->reconstruct);
+  };
+  for (const int bits : {6, 4}) {
+    for (const char* const asked : {"auto", "off", "100000"}) {
+      EXPECT_EQ(reconstruct_of(bits, asked), asked);
+    }
+    EXPECT_EQ(quantize_settings(given, OptionNames::kFlags)->calibration->max_tokens, 100000);
+  }
+  EXPECT_EQ(reconstruct_of(8, "auto"), "off");
+  EXPECT_EQ(reconstruct_of(8, "1000"),
+            "--reconstruct 1000 is for --bits 6 and 4, found 8; leave it out, or ask for fewer "
+            "bits");
+  given.rounding = Rounding::kNearest;
+  EXPECT_EQ(reconstruct_of(4, "auto"), "off");
+  EXPECT_NE(reconstruct_of(4, "1000").find("needs --rounding gptq"), std::string::npos);
+  given = {};
+  EXPECT_EQ(reconstruct_of(4, "1000"),
+            "--reconstruct 1000 needs --calibration, from which layers learn");
+  given.statistics = "statistics";
+  EXPECT_EQ(reconstruct_of(4, "auto"), "off");
+  EXPECT_EQ(reconstruct_of(4, "1000"),
+            "--reconstruct 1000 needs --calibration, from which layers learn; --statistics are "
+            "not enough");
 }
 
 TEST_F(CompressTest, TheRecordHoldsAllSettings) {

@@ -110,6 +110,10 @@ constexpr Command kCommands[] = {
                   "--calibration-tokens 200 --statistics statistics",
      .outputs = "out",
      .keeps = "statistics statistics.partial"},
+    {.name = "QuantizeReconstructs",
+     .arguments = "quantize ../in/model -o out --bits 4 --calibration ../in/text.txt "
+                  "--calibration-tokens 200 --reconstruct 200",
+     .outputs = "out"},
     {.name = "QuantizeDequantizes",
      .arguments = "quantize ../in/eight -o out --bits 4 --dequantize",
      .outputs = "out"},

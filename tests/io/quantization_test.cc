@@ -122,7 +122,7 @@ TEST(Quantization, SingleLayersMayBeExceptions) {
 }
 
 TEST(Quantization, CalibrationTextsAreKept) {
-  const Quantization by_text = {{8}, {}, {{"a.txt", "0123456789abcdef", 1000, 200}}};
+  const Quantization by_text = {{6}, {}, {{"a.txt", "0123456789abcdef", 1000, 200}}, 150};
   const auto written = with_quantization(small_config().dump(), "config.json", by_text);
   ASSERT_TRUE(written.ok()) << written.error().message;
   const auto config = ModelConfig::parse(*written, "config.json");

@@ -136,7 +136,12 @@ def test_quantize_to_4_bits_with_calibration(tmp_path: Path, program: Program) -
     text = ("--calibration", CALIBRATION, "--calibration-tokens", "600")
     program("quantize", DEMO, "-o", tmp_path / "there" / "ours", "--bits", "4", "--group", "32", *text)
     assert_same(tmp_path / "ours", tmp_path / "there" / "ours")
-    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}):
+    assert report.reconstruction is None
+    few = {"bits": 4, "calibration": CALIBRATION, "calibration_tokens": 600}
+    learnt = neuronmm.quantize(DEMO, tmp_path / "learnt", **few, reconstruct=600).reconstruction
+    assert learnt is not None and learnt.tokens <= 600
+    assert all(layer.error_after <= layer.error_before for layer in learnt.layers)
+    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}, {"reconstruct": 1000}):
         with pytest.raises(ValueError):
             neuronmm.quantize(DEMO, tmp_path / "wrong", **wrong)
     with pytest.raises(ValueError, match="no use"):

@@ -176,7 +176,7 @@ Result<double> mean_error(TrainingLayer& layer, const LayerText& text,
 }
 
 Result<Learned> learn_layer(TrainingLayer& layer, const LayerText& text,
-                            const LearningSettings& settings, const io::Checkpoint& stored,
+                            const LearningSettings& settings, const LayerReader& reader,
                             const std::function<void(double error)>& step_done) {
   const auto started = std::chrono::steady_clock::now();
   Learned learned;
@@ -186,12 +186,12 @@ Result<Learned> learn_layer(TrainingLayer& layer, const LayerText& text,
   // A layer without an error has nothing to learn.
   if (std::isfinite(outcome.before) && outcome.before > 0.0) {
     training::train<float>(layer,
-                           [](std::string_view name) { return !training::is_of_router(name); });
+                           [&](std::string_view name) { return reader.learns(std::string(name)); });
     NMM_ASSIGN(learned.changed,
                Learning(layer, text, settings, step_done).run(layer, outcome.before, outcome));
   }
   if (learned.changed) {
-    round_as_stored(stored, layer);
+    round_as_stored(reader, layer);
     NMM_ASSIGN(const double after, mean_error(layer, text, text.held_out, settings.precision));
     learned.changed = after < outcome.before;
     if (learned.changed) outcome.after = after;

@@ -38,11 +38,11 @@ struct Learned {
   // False if no state was better than the first one. The layer then has to be read again.
   bool changed = false;
 };
-// Trains the layer and leaves it in the best state on the held-out text, rounded to the dtypes that
-// its tensors have in `stored`. `step_done` gets the mean error of each step. Fails if the streams
+// Trains the layer and leaves it in the best state on the held-out text, rounded as the model of
+// `reader` stores its tensors. `step_done` gets the mean error of each step. Fails if the streams
 // cannot be read, and after an interrupt.
 Result<Learned> learn_layer(TrainingLayer& layer, const LayerText& text,
-                            const LearningSettings& settings, const io::Checkpoint& stored,
+                            const LearningSettings& settings, const LayerReader& reader,
                             const std::function<void(double error)>& step_done);
 
 // Returns the mean error of the layer over the pieces.

@@ -112,8 +112,8 @@ class Reconstruction {
         layers, summary_.tokens, passes_, plan.reason, layer_memory(inputs_.config) / 1'000'000,
         bytes / 1'000'000, in_memory ? "of it" : "in files"));
     const auto file = [&](const char* name) { return in_memory ? fs::path() : work_ / name; };
-    NMM_ASSIGN(auto targets, embedded(file("targets.states")));
-    NMM_ASSIGN(auto states, embedded(file("inputs.states")));
+    NMM_ASSIGN(auto targets, embedded(dense_, file("targets.states")));
+    NMM_ASSIGN(auto states, embedded(compressed_, file("inputs.states")));
     const int64_t per_layer = passes_ * steps_per_pass(trained());
     inputs_.progress.start(task::kReconstructing, layers * per_layer);
     for (int64_t layer = 0; layer < layers; ++layer) {
@@ -127,12 +127,12 @@ class Reconstruction {
  private:
   std::span<const Piece> trained() const { return std::span(pieces_).first(text_.trained.size()); }
 
-  // Returns the embeddings of all tokens. Both models have the same table.
-  Result<HiddenStates> embedded(const fs::path& file) const {
-    const io::ModelConfig& config = inputs_.config;
+  // Returns the embeddings of all tokens. The table of a rounded model may be rounded, too.
+  Result<HiddenStates> embedded(const LayerReader& reader, const fs::path& file) const {
+    const io::ModelConfig& config = reader.config();
     NMM_ASSIGN(auto states, HiddenStates::create(tokens_, config.hidden_size, file));
-    NMM_ASSIGN(const auto table, model::require_weight(inputs_.checkpoint, config,
-                                                       model::tensor_prefix(inputs_.checkpoint) +
+    NMM_ASSIGN(const auto table, model::require_weight(reader.checkpoint(), config,
+                                                       model::tensor_prefix(reader.checkpoint()) +
                                                            "embed_tokens.weight",
                                                        {config.vocab_size, config.hidden_size}));
     size_t piece = 0;
@@ -143,7 +143,7 @@ class Reconstruction {
         NMM_TRY(states.write(pieces_[piece++].first, rows.view()));
       }
     }
-    inputs_.checkpoint.release_pages();
+    reader.checkpoint().release_pages();
     return states;
   }
 
@@ -170,10 +170,10 @@ class Reconstruction {
     }
     NMM_ASSIGN(auto layer, compressed_.read(index));
     const fs::path path = reconstructed_path(work_, index);
-    auto outcome = read_reconstructed(path, *layer);
+    auto outcome = read_reconstructed(path, compressed_, *layer);
     if (!outcome) {
       NMM_ASSIGN(outcome, learn(index, steps, layer, states, targets));
-      NMM_TRY(write_reconstructed(path, compressed_.checkpoint(), *layer, *outcome));
+      NMM_TRY(write_reconstructed(path, compressed_, *layer, *outcome));
     }
     summary_.layers.push_back(*outcome);
     if (outcome->skipped > 0) {
@@ -189,8 +189,7 @@ class Reconstruction {
     int64_t done = index * steps;
     auto learned = learn_layer(
         *layer, {states, targets, trained(), std::span(pieces_).subspan(text_.trained.size())},
-        {precision_, passes_, inputs_.config.hidden_size}, compressed_.checkpoint(),
-        [&](double error) {
+        {precision_, passes_, inputs_.config.hidden_size}, compressed_, [&](double error) {
           inputs_.progress.update(++done, fmt::format("layer {}: error {:.3e}", index, error));
         });
     if (!learned.ok()) return with_place(learned.error()).error();
@@ -255,6 +254,18 @@ double ReconstructionSummary::mean_after() const { return mean(layers, &LayerOut
 std::string reconstruction_text(const ReconstructionSummary& summary) {
   return fmt::format("on {} tokens: mean error of a layer {:.4f}, was {:.4f}", summary.tokens,
                      summary.mean_after(), summary.mean_before());
+}
+
+Result<std::optional<ReconstructionPlan>> planned_reconstruction(const Reconstruct& asked,
+                                                                 const CompressionInputs& inputs) {
+  std::optional<ReconstructionPlan> plan;
+  if (asked.mode == Reconstruct::Mode::kOff) return plan;
+  const TrainingMachine machine = TrainingMachine::this_one();
+  NMM_TRY(check_reconstruct(asked, inputs.config, machine));
+  plan = plan_reconstruction(asked, inputs.text, inputs.config, machine);
+  if (plan->tokens > 0) return plan;
+  inputs.progress.print(fmt::format("reconstruction: off, because {}", plan->reason));
+  return std::optional<ReconstructionPlan>();
 }
 
 Result<ReconstructionSummary> reconstruct(const CompressionInputs& inputs,

@@ -6,6 +6,9 @@
 // except the router of a mixture (docs/design/reconstruction.md). The error of a token is relative
 // to its target, because massive activations would outweigh all others.
 //
+// The compressed model may be rounded. Its weights of 6 and 4 bits then learn their codes, through
+// the rounding, and keep scales and groups. Those of 8 bits stay as they are.
+//
 // The error on held-out sequences decides which state is kept and when a layer stops. A layer never
 // gets worse than it was. Every finished layer is kept in a file of the work folder, and a run that
 // continues gets the same bits. Memory holds one layer of each model and what its training needs;
@@ -13,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "base/progress.h"
@@ -37,11 +41,16 @@ struct ReconstructionSummary {
 // Returns "on 131072 tokens: mean error of a layer 0.0123, was 0.0169".
 std::string reconstruction_text(const ReconstructionSummary& summary);
 
-// Reconstructs the layers of the folder `compressed`, which stays as it is: a model of float
-// weights with the layers, the width and the embedding of the dense model `inputs`. inputs.text
-// must be set. The results are in `work` (write_reconstructed_model). Fails if a layer cannot be
-// read, files cannot be written, the memory of the machine does not suffice for one layer, or after
-// an interrupt.
+// Returns what is done, or nothing if the layers stay as they are. Says why if that is not `asked`.
+// Fails if a number of tokens is asked for and memory does not suffice for a layer. The earlier
+// steps of a command may still hold memory, so that a layer that would have fitted does not.
+Result<std::optional<ReconstructionPlan>> planned_reconstruction(const Reconstruct& asked,
+                                                                 const CompressionInputs& inputs);
+
+// Reconstructs the layers of the folder `compressed`, which stays as it is: a model with the layers
+// and the width of the dense model `inputs`. inputs.text must be set. The results are in `work`
+// (write_reconstructed_model). Fails if a layer cannot be read, files cannot be written, the memory
+// of the machine does not suffice for one layer, or after an interrupt.
 Result<ReconstructionSummary> reconstruct(const CompressionInputs& inputs,
                                           const std::filesystem::path& compressed,
                                           const ReconstructionPlan& plan,
