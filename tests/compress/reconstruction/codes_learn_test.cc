@@ -97,7 +97,7 @@ TEST_F(CodesLearn, OnTheirGrid) {
   expect_learns(learning("four"));
   expect_learns(learning("wide", quantized_formats(4, 32, 4, 4)));
   QuantizeRequest six = learning("six", quantized_formats(6));
-  six.calibration = {{{"text.txt", random_text(12000, 4)}}};  // several steps in a pass
+  six.calibration = {{{"text.txt", random_text(8000, 4)}}};  // several steps in a pass
   expect_learns(six);
 }
 
