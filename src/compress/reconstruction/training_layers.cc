@@ -14,6 +14,8 @@
 #include "io/safetensors_writer.h"
 #include "model/layer_weights.h"
 #include "model/tensor_specs.h"
+#include "ops/quantize.h"
+#include "ops/weights.h"
 #include "training/written_values.h"
 
 namespace neuronmm::compress {
