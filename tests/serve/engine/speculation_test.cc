@@ -111,15 +111,17 @@ TEST_P(EngineSpeculation, AnswersAreTheSameIfMemoryIsShort) {
     requests.push_back(request);
   }
   const auto expected = expected_answers(transformer, requests);
+  int64_t preemptions = 0;  // on a busy machine all sequences of one engine may come one by one
   for (EngineOptions options : all_drafts()) {
     options.context_tokens = 500;
     options.kv_cache_bytes = 7 * kv_block_bytes(transformer, options);
     Engine engine(transformer, options);
     const auto recorders = submit_all(engine, requests);
     for (size_t i = 0; i < requests.size(); ++i) expect_answer(recorders[i]->answer(), expected[i]);
-    EXPECT_GT(engine.statistics().preemptions, 0);
+    preemptions += engine.statistics().preemptions;
     expect_no_block_in_use(engine);
   }
+  EXPECT_GT(preemptions, 0);
 }
 
 TEST_P(EngineSpeculation, EachChoiceHasItsOwnSeed) {
