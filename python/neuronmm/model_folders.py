@@ -263,7 +263,7 @@ def quantize(
     the table stays as it is). A table that is also the LM head has one number of bits. With a
     calibration text (or its `statistics`) rounding is gptq and smoothing is on. Without a text
     rounding is nearest and smoothing is off. `reconstruct` lets layers of 6 and 4 bits learn from
-    a number of tokens of the text; "auto" decides by the machine.
+    a number of tokens of the text; "auto" is for 4 bits and decides by the machine.
     """
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)

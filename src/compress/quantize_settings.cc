@@ -12,6 +12,9 @@ namespace neuronmm::compress {
 namespace {
 
 constexpr int kDefaultBits = 8;
+// The bits for which layers learn their codes by default. Measured: docs/measurements/low_bits.md,
+// "Codes that learn", where no row shows a gain for 6.
+constexpr int kBitsThatGain = 4;
 constexpr std::array<std::pair<Rounding, std::string_view>, 2> kRoundingNames = {
     {{Rounding::kNearest, "nearest"}, {Rounding::kGptq, "gptq"}}};
 
@@ -94,7 +97,9 @@ Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionName
   request.calibration = calibration_of(given);
   request.reconstruct = given.reconstruct.value_or(Reconstruct{Reconstruct::Mode::kAuto, 0});
   NMM_TRY(check_learning(request, names));
-  if (!why_no_learning(request, names).empty()) request.reconstruct = {};
+  const bool worth = request.reconstruct.mode == Reconstruct::Mode::kTokens ||
+                     request.formats.linear.bits == kBitsThatGain;
+  if (!worth || !why_no_learning(request, names).empty()) request.reconstruct = {};
   return request;
 }
 

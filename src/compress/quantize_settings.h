@@ -41,7 +41,7 @@ Result<Rounding> parse_rounding(std::string_view name);
 //   rounding, smooth    gptq and true with a text or statistics, else nearest and false
 //   calibration_tokens  those of existing statistics, else 32768; at least those that layers learn
 //                       from
-//   reconstruct         auto; off where layers cannot learn: in 8 bits, without a text or GPTQ
+//   reconstruct         auto; it is off in 8 and 6 bits, and without a text or GPTQ
 Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionNames names);
 
 // Fails if layers are to learn from a number of tokens and cannot. The message says what to do.

@@ -95,8 +95,7 @@ Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConf
     if (*requested != *config.quantization) {
       return fail(
           "{}: its weights are rounded already ({}); to round them to {} would lose twice, so "
-          "begin "
-          "with the original model",
+          "begin with the original model",
           request.model.string(), io::quantization_text(*config.quantization),
           compress::weights_text(request.weights));
     }

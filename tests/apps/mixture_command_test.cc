@@ -244,6 +244,7 @@ TEST_F(MixtureCommand, SharedBasesKeepBiases) {
   expect(neuronmm("export " + small + " --target gguf --type F32 -o " + out), 0,
          {"shared bases are multiplied out"});
   // The folder is in bf16 and the file in fp32, so that keys and values are rounded in one of them.
+  // Without its biases the model diverges by .08.
   expect(neuronmm("perplexity " + out + " " + kDemo + "/evaluation.txt --limit 1 --reference " +
                   small + " --json " + json),
          0, {});

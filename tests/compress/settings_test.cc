@@ -307,11 +307,13 @@ TEST(QuantizeSettings, LayersLearnFromATextInFewBits) {
     return reconstruct_text(settings->reconstruct);
   };
   for (const int bits : {6, 4}) {
-    for (const char* const asked : {"auto", "off", "100000"}) {
+    for (const char* const asked : {"off", "100000"}) {
       EXPECT_EQ(reconstruct_of(bits, asked), asked);
     }
     EXPECT_EQ(quantize_settings(given, OptionNames::kFlags)->calibration->max_tokens, 100000);
   }
+  EXPECT_EQ(reconstruct_of(4, "auto"), "auto");
+  EXPECT_EQ(reconstruct_of(6, "auto"), "off");
   EXPECT_EQ(reconstruct_of(8, "auto"), "off");
   EXPECT_EQ(reconstruct_of(8, "1000"),
             "--reconstruct 1000 is for --bits 6 and 4, found 8; leave it out, or ask for fewer "

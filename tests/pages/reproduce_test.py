@@ -15,7 +15,7 @@ PAGES = sorted(path.stem for path in (REPOSITORY / "bench/pages").glob("*.sh"))
 UNCOVERED = {
     "finetune: What did not help": "The trainer with libtorch of an earlier commit made it.",
     "low_bits: 3 bits": "A local change of the program made it.",
-    "low_bits: What did not help": "Builds with other constants made it.",
+    "low_bits: What did not help": "Builds with other constants and a prototype made it.",
     "quality: The fit of down": "Builds that forced the choices made it.",
 }
 # Those that the help of the script describes.
