@@ -7,7 +7,6 @@
 
 #include "base/interrupt.h"
 #include "base/kept_work.h"
-#include "base/notices.h"
 #include "compress/block_rounding/block_rounding.h"
 #include "compress/linear_algebra/blas.h"
 #include "compress/statistics/calibration_input.h"
@@ -15,20 +14,13 @@
 #include "io/file_identity.h"
 #include "io/model_folder.h"
 #include "io/quantization.h"
-#include "io/staging_folder.h"
+#include "model/export_work.h"
 
 namespace neuronmm::apps {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-// Returns the locked folder for work on `out`, which no other kind of work uses.
-Result<io::StagingFolder> make_export_work(const fs::path& out) {
-  NMM_ASSIGN(auto folder, io::StagingFolder::create(out.string() + ".partial"));
-  NMM_TRY(folder.mark_in_use());
-  return folder;
-}
 
 // Returns all settings on which the rounded matrices depend, as a text.
 Result<std::string> export_settings(const gguf_out::GgufRequest& request,
@@ -64,6 +56,7 @@ gguf_out::RoundedRows rows_of(const compress::RoundedBlocks& blocks) {
 Result<gguf_out::GgufSummary> export_by_text(
     gguf_out::GgufRequest request, ExportCalibration calibration, const ops::Backend& backend,
     Progress& progress, const io::BeforeOutput<gguf_out::GgufSummary>& before_output) {
+  NMM_TRY(ExportWork::remove_used(request.out));
   NMM_TRY(compress::load_blas());
   request.calibrated = true;
   NMM_ASSIGN(const compress::BlockTypes types, gguf_out::planned_types(request));
@@ -73,12 +66,12 @@ Result<gguf_out::GgufSummary> export_by_text(
   NMM_ASSIGN(const auto text,
              compress::open_calibration(calibration.text, calibration.statistics, opened.checkpoint,
                                         opened.config, progress));
-  NMM_ASSIGN(const io::StagingFolder work, make_export_work(request.out));
+  NMM_ASSIGN(ExportWork work, ExportWork::create(request.out));
   NMM_ASSIGN(const std::string settings,
              export_settings(request, types, opened.checkpoint.folder(), text));
   const auto other = request.force ? compress::OtherWork::kDelete : compress::OtherWork::kRefuse;
-  NMM_TRY(compress::open_work_folder(work.resume_folder(), settings, other, progress));
-  const KeptWork kept(work.path().string());
+  NMM_TRY(compress::open_work_folder(work.path(), settings, other, progress));
+  const KeptWork kept(work.name());
   const compress::CompressionInputs inputs = {.checkpoint = opened.checkpoint,
                                               .config = opened.config,
                                               .backend = backend,
@@ -87,10 +80,13 @@ Result<gguf_out::GgufSummary> export_by_text(
   const compress::BlockRounding rounding = {.statistics = calibration.statistics,
                                             .saved = text.statistics ? &*text.statistics : nullptr,
                                             .force = request.force};
-  NMM_ASSIGN(const auto blocks,
-             compress::round_to_blocks(inputs, types, rounding, work.resume_folder()));
+  NMM_ASSIGN(const auto blocks, compress::round_to_blocks(inputs, types, rounding, work.path()));
+  const auto last_steps = [&](const gguf_out::GgufSummary& written) -> Status {
+    if (before_output) NMM_TRY(before_output(written));
+    return work.mark_used(written.file);
+  };
   NMM_ASSIGN(auto summary,
-             gguf_out::export_gguf(request, {.rows = rows_of(blocks)}, progress, before_output));
+             gguf_out::export_gguf(request, {.rows = rows_of(blocks)}, progress, last_steps));
   for (const io::CalibrationSource& source : text.origin()->sources)
     summary.notes.push_back(fmt::format("rounded by {} tokens of {}", source.tokens, source.name));
   NMM_TRY(work.remove());

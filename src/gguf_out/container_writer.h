@@ -72,6 +72,8 @@ class ContainerWriter {
   Status append(std::span<const std::byte> bytes);
   // Ends the present tensor, of which all bytes have been appended.
   Status end_tensor();
+  // Returns what identifies the file, which need not be in place yet.
+  Result<io::Inode> inode() const { return file_.inode(); }
   // Puts the file in place. All tensors have been ended.
   Status finish();
 

@@ -130,6 +130,7 @@ Result<GgufSummary> export_gguf(const GgufRequest& request, const RoundedMatrice
         fmt::format("{} blocks of 32 weights have scales that F16 cannot hold, and were rounded "
                     "anew",
                     written.inexact_blocks));
+  NMM_ASSIGN(summary.file, writer.inode());
   if (before_output) NMM_TRY(before_output(summary));
   NMM_TRY(writer.finish());
   return summary;

@@ -16,6 +16,7 @@
 #include "gguf_out/tensor_writer.h"
 #include "gguf_out/type_mix.h"
 #include "io/folder_writer.h"
+#include "io/inode.h"
 
 namespace neuronmm::gguf_out {
 
@@ -50,6 +51,8 @@ struct GgufSummary {
   std::map<std::string, int64_t> types = {};
   // Remarks for the user.
   std::vector<std::string> notes = {};
+  // Identifies the file, even before it has its name.
+  io::Inode file = {};
 };
 
 // Returns the type for a model if none is named.

@@ -279,6 +279,12 @@ Status AtomicFile::finish() {
   return sync_folder(folder_of(path_));
 }
 
+Result<Inode> AtomicFile::inode() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) return write_error(path_, errno);
+  return Inode{status.st_dev, status.st_ino};
+}
+
 // Gives the file its name. Returns 0 or an errno value. A link never replaces a file, so an
 // existing file is replaced by way of a temporary name.
 int AtomicFile::give_name() {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "io/inode.h"
 
 namespace neuronmm::io {
 
@@ -41,6 +42,8 @@ class AtomicFile {
   // fails.
   Status append(std::span<const std::byte> bytes);
   Status finish();
+  // Returns what identifies the file, whether it has its name yet or not. Fails once it is closed.
+  Result<Inode> inode() const;
   // Returns whether an append failed because the file is a pipe that nobody reads any more.
   bool lost_its_reader() const { return lost_its_reader_; }
 

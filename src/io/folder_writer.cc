@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "io/file_identity.h"
 #include "io/foreign_files.h"
 #include "io/gguf.h"
+#include "io/inode.h"
 #include "io/model_config.h"
 #include "io/model_name.h"
 #include "io/mounted_model.h"
@@ -339,7 +341,9 @@ Status FolderWriter::commit() {
   // The output may have appeared in the meantime.
   NMM_TRY(check_replaceable(out_, if_exists_, staging()));
   NMM_TRY(sync_folder(staging()));
-  NMM_TRY(staging_.mark_commit());
+  const auto model = inode_of(staging());
+  if (!model) return fail("{}: cannot be read: {}", staging().string(), std::strerror(errno));
+  NMM_TRY(staging_.mark_commit(*model));
   NMM_TRY(replace_output());
   committed_ = true;
   const Status synced = sync_folder(out_.parent_path());

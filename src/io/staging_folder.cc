@@ -68,12 +68,6 @@ Status delete_all(const fs::path& path) {
 
 }  // namespace
 
-std::optional<FolderIdentity> folder_identity_of(const fs::path& folder) {
-  struct stat status {};
-  if (stat(folder.c_str(), &status) != 0) return std::nullopt;
-  return FolderIdentity{status.st_dev, status.st_ino};
-}
-
 StagingFolder::StagingFolder(StagingFolder&& other) noexcept
     : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
 StagingFolder& StagingFolder::operator=(StagingFolder&& other) noexcept {
@@ -129,25 +123,20 @@ Result<StagingFolder> StagingFolder::create(const fs::path& path) {
 
 Status StagingFolder::mark_in_use() const { return write_marker(std::nullopt); }
 
-Status StagingFolder::mark_commit() const {
-  const auto identity = folder_identity_of(model());
-  if (!identity) return cannot("read", model(), errno);
-  return write_marker(identity);
-}
+Status StagingFolder::mark_commit(const Inode& output) const { return write_marker(output); }
 
-Status StagingFolder::write_marker(std::optional<FolderIdentity> commits) const {
+Status StagingFolder::write_marker(std::optional<Inode> commits) const {
   json content = {{kMarkerKey, kMarkerValue}, {"pid", getpid()}};
-  if (commits) content["commits"] = {commits->device, commits->inode};
+  if (commits) content["commits"] = {commits->device, commits->number};
   return write_text_file(marker(), content.dump() + "\n");
 }
 
-// The marker names the folder that was to become the output by device and inode, which a folder
-// keeps when it is renamed.
+// The marker names what was to become the output by its inode, which stays when it is renamed.
 bool StagingFolder::is_committed(const fs::path& out) const {
   const auto content = read_json_object(marker(), kMaxConfigBytes);
-  const auto identity = folder_identity_of(out);
+  const auto identity = inode_of(out);
   return content.ok() && identity && content->contains("commits") &&
-         content->at("commits") == json({identity->device, identity->inode});
+         content->at("commits") == json({identity->device, identity->number});
 }
 
 // A run that was killed before its marker was complete leaves an empty folder, or one with a

@@ -13,15 +13,9 @@
 #include <optional>
 
 #include "base/result.h"
+#include "io/inode.h"
 
 namespace neuronmm::io {
-
-// The device and inode of a folder, which identify it whatever its name is.
-struct FolderIdentity {
-  uint64_t device = 0, inode = 0;
-  bool operator==(const FolderIdentity&) const = default;
-};
-std::optional<FolderIdentity> folder_identity_of(const std::filesystem::path& folder);
 
 // A locked staging folder.
 class StagingFolder {
@@ -45,9 +39,9 @@ class StagingFolder {
 
   // Writes a marker that says that this process works in the folder.
   Status mark_in_use() const;
-  // Writes a marker that says that model/ is about to become the output. Afterwards
+  // Writes a marker that says that this file or folder is about to become the output. Afterwards
   // is_committed(out) tells whether it did, even to another process after this one was killed.
-  Status mark_commit() const;
+  Status mark_commit(const Inode& output) const;
   bool is_committed(const std::filesystem::path& out) const;
   // Removes model().
   Status remove_model() const;
@@ -57,7 +51,7 @@ class StagingFolder {
  private:
   StagingFolder(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
   std::filesystem::path marker() const { return path_ / "neuronmm.json"; }
-  Status write_marker(std::optional<FolderIdentity> commits) const;
+  Status write_marker(std::optional<Inode> commits) const;
   Result<bool> belongs_to_this_program() const;
 
   std::filesystem::path path_;

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "io/staging_folder.h"
 #include "io/text_file.h"
 #include "io_test.h"
 
@@ -123,6 +124,23 @@ TEST(AtomicFile, AssignmentDiscardsTheOpenFile) {
   ASSERT_TRUE(first->finish().ok());
   EXPECT_TRUE(fs::exists(folder / "second"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+}
+
+// A killed run leaves its staging folder, from which the next run sees that the file is in place.
+TEST(AtomicFile, IsKnownByItsInodeBeforeAndAfterItHasItsName) {
+  const TemporaryFolder folder;
+  const auto staging = StagingFolder::create(folder / "w.partial");
+  ASSERT_TRUE(staging.ok());
+  for (const bool replaced : {false, true}) {
+    SCOPED_TRACE(replaced ? "replaced" : "new");
+    auto file = AtomicFile::create(folder / "w");
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(staging->mark_commit(*file->inode()).ok());
+    EXPECT_FALSE(staging->is_committed(folder / "w"));
+    ASSERT_TRUE(file->finish().ok());
+    EXPECT_TRUE(staging->is_committed(folder / "w"));
+    EXPECT_FALSE(file->inode().ok());
+  }
 }
 
 TEST(TextFile, RoundTripsAnyBytes) {

@@ -50,7 +50,7 @@ class FolderWriterTest : public testing::Test {
     const fs::path partial = out.string() + ".partial";
     const auto staging = StagingFolder::find(partial);
     ASSERT_TRUE(staging.ok() && staging.value());
-    ASSERT_TRUE(staging.value()->mark_commit().ok());
+    ASSERT_TRUE(staging.value()->mark_commit(*inode_of(staging.value()->model())).ok());
     fs::rename(out, partial / "old");
     fs::rename(partial / "model", out);
     fs::rename(partial / "old", partial / "model");
@@ -296,7 +296,7 @@ TEST_F(FolderWriterTest, TheNextRunRestoresTheOutputOfAKilledCommit) {
   {
     const auto staging = StagingFolder::find(root_ / "out.partial");
     ASSERT_TRUE(staging.ok() && staging.value());
-    ASSERT_TRUE(staging.value()->mark_commit().ok());
+    ASSERT_TRUE(staging.value()->mark_commit(*inode_of(staging.value()->model())).ok());
     fs::rename(out, staging.value()->replaced());
   }
   EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse), {"already exists"}));
