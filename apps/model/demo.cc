@@ -48,6 +48,7 @@ Result<int> run_demo(const std::string& out) {
   NMM_ASSIGN(const ReportWriter report, ReportWriter::open({}));
   NMM_ASSIGN(const fs::path model, find_installed(kModel));
   NMM_ASSIGN(const fs::path kernels, find_installed(kKernels));
+  io::remove_remains(out);
   std::error_code error;
   if (fs::exists(out, error)) return fail("{}: already exists; -o names a new folder", out);
   NMM_ASSIGN(io::FolderWriter writer,
