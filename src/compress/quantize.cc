@@ -171,6 +171,14 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
   return {};
 }
 
+training::Rows<float> to_rows(const DoubleMatrix& matrix) {
+  training::Rows<float> rows(matrix.rows(), matrix.columns());
+  parallel_for(rows.rows(), [&](int64_t i) {
+    for (int64_t j = 0; j < rows.columns(); ++j) rows.row(i)[j] = static_cast<float>(matrix(i, j));
+  });
+  return rows;
+}
+
 // A run whose inputs are opened and checked.
 class QuantizeRun {
  public:
@@ -242,7 +250,15 @@ class QuantizeRun {
     NMM_ASSIGN(const auto plan, planned_reconstruction(request_.reconstruct, inputs()));
     if (!plan) return {};
     NMM_TRY(write_unreconstructed_codes({source, quantization_}, progress_));
-    NMM_ASSIGN(reconstruction_, reconstruct(inputs(), unreconstructed_model(work), *plan, work));
+    // Without codes the factors of a product were fitted anew, so that they are near no floats.
+    Originals originals;
+    if (!source.codes.empty()) {
+      originals = [&](const std::string& tensor) {
+        return to_rows(scaled_matrix(source.scales, tensor, checkpoint_));
+      };
+    }
+    NMM_ASSIGN(reconstruction_,
+               reconstruct(inputs(), unreconstructed_model(work), *plan, work, originals));
     quantization_.reconstruction_tokens = reconstruction_->tokens;
     return {};
   }

@@ -20,6 +20,13 @@ ops::QuantizedWeight grid_of(const ops::WeightView& weight) {
   return grid;
 }
 
+template <typename Body>
+void for_each_element(const Rows<float>& rows, const Body& body) {
+  parallel_for(rows.rows(), [&](int64_t row) {
+    for (int64_t i = row * rows.columns(); i < (row + 1) * rows.columns(); ++i) body(i);
+  });
+}
+
 }  // namespace
 
 KeptGrid::KeptGrid(const ops::WeightView& weight, const LowBitFormat& format) {
@@ -45,6 +52,23 @@ ops::QuantizedWeight KeptGrid::round(const Rows<float>& weight) const {
 
 Rows<float> KeptGrid::rounded(const Rows<float>& weight) const {
   return values_of(round(weight).view());
+}
+
+// The weights that round to one value form an interval, so that the largest share that fits wins.
+Rows<float> KeptGrid::near_floats(const Rows<float>& values, const Rows<float>& floats) const {
+  // Assumed: from a sixteenth of the way on, a weight is no longer in the middle of its interval.
+  constexpr float kShares[] = {0.0625F, 0.125F, 0.25F, 0.5F, 1.0F};
+  Rows<float> near = copy_of<float>(values.view()), tried(values.rows(), values.columns());
+  for (const float share : kShares) {
+    for_each_element(values, [&](int64_t i) {
+      tried.data()[i] = values.data()[i] + share * (floats.data()[i] - values.data()[i]);
+    });
+    const Rows<float> reached = rounded(tried);
+    for_each_element(values, [&](int64_t i) {
+      if (reached.data()[i] == values.data()[i]) near.data()[i] = tried.data()[i];
+    });
+  }
+  return near;
 }
 
 Rows<float> values_of(const ops::WeightView& rounded) {

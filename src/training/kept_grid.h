@@ -33,6 +33,10 @@ class KeptGrid {
   ops::QuantizedWeight round(const Rows<float>& weight) const;
   // Returns the values that the rounded weight stands for (Parameter::rounding).
   Rows<float> rounded(const Rows<float>& weight) const;
+  // Returns weights that round to `values` and are near `floats`, of the same shape. `values` are
+  // on the grid, of 6 or 4 bits. A weight whose float rounds to another value lies between the two,
+  // so that a small step can change its code.
+  Rows<float> near_floats(const Rows<float>& values, const Rows<float>& floats) const;
 
  private:
   // The format, scales and multipliers. The values are empty.

@@ -49,5 +49,48 @@ TEST(KeptGrid, StaysWithFewerThan8Bits) {
   }
 }
 
+// A code may be another one than the nearest. Its weight then lies as near to the float as the code
+// permits, within a factor of two.
+TEST(KeptGrid, WeightsBeginNearTheirFloats) {
+  constexpr uint64_t kSeed = 13;
+  SCOPED_TRACE(kSeed);
+  std::mt19937_64 random(kSeed);
+  const int64_t rows = 4, columns = 96;
+  const auto drawn = [&](float scale) {
+    Rows<float> weight(rows, columns);
+    const auto values = drawn_values(static_cast<size_t>(rows * columns), random);
+    std::ranges::transform(values, weight.data(), [&](float value) { return scale * value; });
+    return weight;
+  };
+  const Rows<float> floats = drawn(1.0F), noise = drawn(0.1F);
+  Rows<float> moved(rows, columns);
+  for (int64_t i = 0; i < floats.size(); ++i) moved.data()[i] = floats.data()[i] + noise.data()[i];
+  for (const LowBitFormat& format : {LowBitFormat{6}, LowBitFormat{4, 16}, LowBitFormat{4, 32}}) {
+    SCOPED_TRACE(io::format_text(format));
+    const TensorView view = {
+        DType::kF32, {rows, columns}, reinterpret_cast<const std::byte*>(floats.data())};
+    const KeptGrid grid(view, format);
+    const Rows<float> values = grid.rounded(moved), nearest = grid.rounded(floats);
+    const Rows<float> near = grid.near_floats(values, floats), reached = grid.rounded(near);
+    // Twice as far from its value, a weight that is not at its float has another code.
+    Rows<float> farther(rows, columns);
+    int64_t between = 0;
+    for (int64_t i = 0; i < near.size(); ++i) {
+      farther.data()[i] = values.data()[i] + 2.0F * (near.data()[i] - values.data()[i]);
+    }
+    const Rows<float> beyond = grid.rounded(farther);
+    for (int64_t i = 0; i < near.size(); ++i) {
+      ASSERT_EQ(reached.data()[i], values.data()[i]);
+      if (nearest.data()[i] == values.data()[i]) {
+        ASSERT_NEAR(near.data()[i], floats.data()[i], 1e-6F);  // some roundings of values below 4
+      } else if (near.data()[i] != values.data()[i]) {
+        ++between;
+        ASSERT_NE(beyond.data()[i], values.data()[i]);
+      }
+    }
+    EXPECT_GT(between, 0);
+  }
+}
+
 }  // namespace
 }  // namespace neuronmm::training

@@ -11,8 +11,12 @@
 namespace neuronmm::compress {
 namespace {
 
-// The tokens of a step. Assumed: the products of fewer tokens would take less time than the update.
-constexpr int64_t kStepTokens = 2048;
+// The tokens of a step. Measured: steps of 2,048 tokens, of which a text has fewer, learn less
+// (docs/measurements/quality.md, "Layer reconstruction").
+constexpr int64_t kStepTokens = 512;
+// The tokens that pass through a layer together where nothing is learnt. Assumed: products of more
+// rows are no faster.
+constexpr int64_t kGroupTokens = 2048;
 // The largest rate of AdamW for a layer of hidden size kRateWidth, which is that of SmolLM2-135M.
 // Measured with a prototype in PyTorch. The best rate of Adam falls with the width of a matrix
 // (arXiv 2203.03466).
@@ -42,10 +46,11 @@ int64_t tokens_of(std::span<const Piece> pieces) {
   return tokens;
 }
 
-size_t pieces_per_step(std::span<const Piece> pieces) {
+// Returns how many pieces have at most `tokens` tokens together, and at least 1.
+size_t pieces_within(std::span<const Piece> pieces, int64_t tokens) {
   int64_t longest = 1;
   for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
-  return static_cast<size_t>(std::max<int64_t>(1, step_tokens() / longest));
+  return static_cast<size_t>(std::max<int64_t>(1, tokens / longest));
 }
 
 class Learning {
@@ -86,7 +91,7 @@ class Learning {
   // Returns false if the layer has to stop.
   Result<bool> pass(LayerOutcome& outcome) {
     const auto order = shuffled(text_.trained.size(), outcome.passes);
-    const size_t count = pieces_per_step(text_.trained);
+    const size_t count = pieces_within(text_.trained, kStepTokens);
     for (size_t first = 0; first < order.size(); first += count) {
       if (interrupted()) return interrupted_error("a layer is not kept");
       std::vector<Piece> pieces;
@@ -126,16 +131,16 @@ class Learning {
 
 }  // namespace
 
-int64_t step_tokens() { return kStepTokens; }
+int64_t most_tokens_at_once() { return kGroupTokens; }
 
 int64_t steps_per_pass(std::span<const Piece> pieces) {
-  const size_t count = pieces_per_step(pieces);
+  const size_t count = pieces_within(pieces, kStepTokens);
   return static_cast<int64_t>((pieces.size() + count - 1) / count);
 }
 
 Status for_each_group(std::span<const Piece> pieces,
                       const std::function<Status(std::span<const Piece>)>& body) {
-  const size_t count = pieces_per_step(pieces);
+  const size_t count = pieces_within(pieces, kGroupTokens);
   for (size_t first = 0; first < pieces.size(); first += count) {
     if (interrupted()) return interrupted_error("a layer is not kept");
     NMM_TRY(body(pieces.subspan(first, std::min(count, pieces.size() - first))));

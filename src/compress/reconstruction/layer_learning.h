@@ -30,8 +30,8 @@ struct LearningSettings {
   int64_t passes = 1;  // at most
   int64_t width = 0;   // hidden_size
 };
-// The tokens of a step, which are in memory together.
-int64_t step_tokens();
+// The most tokens whose activations are in memory together.
+int64_t most_tokens_at_once();
 
 struct Learned {
   LayerOutcome outcome;
@@ -51,7 +51,7 @@ Result<double> mean_error(TrainingLayer& layer, const LayerText& text,
 
 // Returns the number of steps of a pass.
 int64_t steps_per_pass(std::span<const Piece> pieces);
-// Calls body(rows, sequences) with the pieces in groups of about one step's tokens, in their order.
+// Calls body with groups of pieces, in their order. A group has at most most_tokens_at_once().
 Status for_each_group(std::span<const Piece> pieces,
                       const std::function<Status(std::span<const Piece>)>& body);
 // Returns the rows of some pieces, and their lengths.

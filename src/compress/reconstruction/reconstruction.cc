@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using TokenSequences = std::vector<std::vector<text::TokenId>>;
 
-// A sequence is cut into pieces of at most so many tokens. Assumed: a step then has pieces of
-// several places of the text, and attention costs little.
+// A sequence is cut into pieces of at most so many tokens, so that a step has one long piece or
+// some short ones. Assumed: it is enough for attention to learn from, and costs little.
 constexpr int64_t kPieceTokens = 512;
 // Of pieces without a text to hold out, one in so many is held out. Assumed.
 constexpr size_t kHeldOutShare = 8;
@@ -88,10 +88,10 @@ int64_t append_pieces(const TokenSequences& sequences, int64_t row, std::vector<
 class Reconstruction {
  public:
   Reconstruction(const CompressionInputs& inputs, const io::ModelFolder& compressed,
-                 const ReconstructionPlan& plan, const fs::path& work)
+                 const Originals& originals, const ReconstructionPlan& plan, const fs::path& work)
       : inputs_(inputs),
         dense_(inputs.checkpoint, inputs.config),
-        compressed_(compressed.checkpoint, compressed.config),
+        compressed_(compressed.checkpoint, compressed.config, originals),
         work_(work),
         passes_(plan.passes),
         text_(split_text(*inputs.text, plan.tokens)) {
@@ -270,11 +270,12 @@ Result<std::optional<ReconstructionPlan>> planned_reconstruction(const Reconstru
 
 Result<ReconstructionSummary> reconstruct(const CompressionInputs& inputs,
                                           const fs::path& compressed,
-                                          const ReconstructionPlan& plan, const fs::path& work) {
+                                          const ReconstructionPlan& plan, const fs::path& work,
+                                          const Originals& originals) {
   NMM_ASSIGN(const io::ModelFolder opened, io::open_model(compressed));
   NMM_CHECK(opened.config.num_hidden_layers == inputs.config.num_hidden_layers &&
             opened.config.hidden_size == inputs.config.hidden_size);
-  auto summary = Reconstruction(inputs, opened, plan, work).run(plan);
+  auto summary = Reconstruction(inputs, opened, originals, plan, work).run(plan);
   training::drop_pooled_memory();
   return summary;
 }

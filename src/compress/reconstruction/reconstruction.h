@@ -48,13 +48,15 @@ Result<std::optional<ReconstructionPlan>> planned_reconstruction(const Reconstru
                                                                  const CompressionInputs& inputs);
 
 // Reconstructs the layers of the folder `compressed`, which stays as it is: a model with the layers
-// and the width of the dense model `inputs`. inputs.text must be set. The results are in `work`
+// and the width of the dense model `inputs`. inputs.text must be set. If `compressed` is rounded,
+// `originals` may name its floats (training_layers.h). The results are in `work`
 // (write_reconstructed_model). Fails if a layer cannot be read, files cannot be written, the memory
 // of the machine does not suffice for one layer, or after an interrupt.
 Result<ReconstructionSummary> reconstruct(const CompressionInputs& inputs,
                                           const std::filesystem::path& compressed,
                                           const ReconstructionPlan& plan,
-                                          const std::filesystem::path& work);
+                                          const std::filesystem::path& work,
+                                          const Originals& originals = {});
 
 // Writes the weights of `compressed` with the reconstructed layers of `work` to `folder`.
 Status write_reconstructed_model(const std::filesystem::path& compressed,

@@ -118,7 +118,7 @@ int64_t layer_memory(const io::ModelConfig& config) {
   const int64_t weights = width * (2 * heads + 3 * most_neurons(config));
   const int64_t copies = config.experts ? 6 * config.experts->active : 0;
   const int64_t numbers = (12 + copies) * width + 6 * heads + 6 * config.active_neurons();
-  return weight_bytes * weights + kNumberBytes * numbers * step_tokens();
+  return weight_bytes * weights + kNumberBytes * numbers * most_tokens_at_once();
 }
 
 Status check_reconstruct(const Reconstruct& asked, const io::ModelConfig& config,

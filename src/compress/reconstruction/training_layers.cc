@@ -97,9 +97,11 @@ std::optional<LayerOutcome> outcome_of(const std::map<std::string, std::string>&
 
 }  // namespace
 
-LayerReader::LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config)
+LayerReader::LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                         Originals originals)
     : checkpoint_(checkpoint),
       config_(config),
+      originals_(std::move(originals)),
       prefix_(model::tensor_prefix(checkpoint)),
       angles_(config) {}
 
@@ -131,6 +133,8 @@ Status LayerReader::round_products(TrainingLayer& layer) const {
     if (!grid.ok()) {
       rounded = grid.error();
     } else if (*grid && learns(parameter.name)) {
+      if (originals_)
+        parameter.value = (*grid)->near_floats(parameter.value, originals_(parameter.name));
       parameter.rounding = [kept = std::make_shared<training::KeptGrid>(**std::move(grid))](
                                const Values& values) { return kept->rounded(values); };
     } else if (*grid) {

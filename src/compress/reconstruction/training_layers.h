@@ -3,6 +3,7 @@
 // work folder until the model is written.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,12 +18,18 @@ namespace neuronmm::compress {
 
 using TrainingLayer = training::Layer<float>;
 
+// Returns the floats of which a rounded weight was made. Weights that learn begin near them
+// (KeptGrid::near_floats).
+using Originals = std::function<training::Rows<float>(const std::string& tensor)>;
+
 // A model of which one layer at a time is in memory. If its weights are rounded, layers compute
 // with rounded weights while they learn, and the grids of the folder stay (training/kept_grid.h).
 class LayerReader {
  public:
-  // Both must outlive this object and the layers that it returns.
-  LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
+  // The model must outlive this object and the layers that it returns. `originals` is for rounded
+  // models and may be empty.
+  LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+              Originals originals = {});
 
   const io::Checkpoint& checkpoint() const { return checkpoint_; }
   const io::ModelConfig& config() const { return config_; }
@@ -40,6 +47,7 @@ class LayerReader {
 
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
+  Originals originals_;
   std::string prefix_;
   training::Angles<float> angles_;
 };
