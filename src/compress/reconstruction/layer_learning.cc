@@ -26,9 +26,6 @@ constexpr int64_t kRateWidth = 576;
 constexpr double kWarmUp = 0.05;
 // After so many steps in a row whose gradient is not finite, a layer stops.
 constexpr int64_t kMostSkipped = 3;
-// After so many passes in a row without a gain a layer stops. Assumed: the rate of the first pass
-// may be too large for a layer that has little to learn, and that of the second one is smaller.
-constexpr int64_t kPatience = 2;
 
 // Returns the numbers below `count` in a random order, which depends on the pass alone.
 // std::shuffle differs between standard libraries.
@@ -64,23 +61,22 @@ class Learning {
         rate_(kRate * static_cast<double>(kRateWidth) / static_cast<double>(settings.width)),
         steps_(settings.passes * steps_per_pass(text.trained)) {}
 
-  // Trains until the error on the held-out text no longer falls. The layer then has the best state.
-  // Returns whether it is better than the first one, whose error is `before`.
+  // Makes all passes and leaves the layer in the state with the smallest error on the held-out
+  // text. After a pass without a gain the layer goes on from its best state, because the rate of
+  // the next pass is smaller. Returns whether a state is better than the first one, whose error is
+  // `before`.
   Result<bool> run(TrainingLayer& layer, double before, LayerOutcome& outcome) {
     training_.optimizer().keep_best();
     double best = before;
-    int64_t without_gain = 0;
-    while (outcome.passes < settings_.passes && without_gain < kPatience) {
+    while (outcome.passes < settings_.passes) {
       NMM_ASSIGN(const bool goes_on, pass(outcome));
       ++outcome.passes;
       NMM_ASSIGN(const double error, mean_error(layer, text_, text_.held_out, settings_.precision));
       if (error < best) {
         best = error;
         training_.optimizer().keep_best();
-        without_gain = 0;
       } else {  // NaN is no gain either
         training_.optimizer().restore_best();
-        ++without_gain;
       }
       if (!goes_on) break;
     }

@@ -56,7 +56,7 @@ class LayerReader {
 // |y − y*|² / |y*|², where y* is the output of the dense model's layer.
 struct LayerOutcome {
   double before = 0.0, after = 0.0;
-  int64_t passes = 0;   // over the text, until the error no longer fell
+  int64_t passes = 0;   // over the text
   int64_t skipped = 0;  // steps whose gradient had NaN or infinity
   double seconds = 0.0;
 };
