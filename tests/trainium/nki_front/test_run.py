@@ -150,6 +150,19 @@ class Run(harness.Folder):
         self.file("def kernel():\n    pass\n", "nothing.py")
         self.assertIn("note: the kernel has issued no instructions", self.good("nothing.py:kernel"))
 
+    def test_names_of_any_language(self):
+        self.file('''
+            import nki.language as nl
+
+            def örtlich(ä, größe=1):
+                тензор = nl.load(ä)
+                out = nl.ndarray(ä.shape, ä.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.multiply(тензор, größe))
+                return out
+        ''')
+        done = self.run_here("kernel.py:örtlich", "--arg", "ä=fp32[4,4]", "--kwarg", "größe=3", "--ref", "3 * ä")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_arguments_that_are_missing(self):
         self.assertIn("the kernel needs w", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[128,64]"))
 
