@@ -231,6 +231,8 @@ def reduce_tile(op, data, axis, dtype=None, mask=None, negate=False, keepdims=Fa
     if not all(operands.is_number(a) and -data.ndim <= a < data.ndim for a in given_axes):
         errors.fail(call, f"axis: expected free axes of {data.describe()}, found {operands.describe(axis)}")
     axes = [int(a) % data.ndim for a in given_axes]
+    if len(set(axes)) < len(axes):
+        errors.fail(call, f"axis: {axis} names a dimension twice")
     if 0 in axes:
         errors.fail(call, f"axis: {axis} names the partitions of {data.describe()}; only free axes are reduced")
     box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)

@@ -61,7 +61,7 @@ def set_rng_seed(src_seeds, name=None):
 def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
     """Seeds the generator of an engine with one state per partition."""
     return _seed(
-        "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"))
+        "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"), "gpsimd")
     )
 
 
@@ -71,7 +71,7 @@ def rand_get_state(dst, engine=engine.gpsimd, name=None):
     """
     call = "nki.isa.rand_get_state"
     s = sessions.active(call)
-    by = operands.engine(call, engine, ("gpsimd", "vector"))
+    by = operands.engine(call, engine, ("gpsimd", "vector"), "gpsimd")
     if s.device.generation < (4 if by == "vector" else 3):
         errors.fail(call, f"{s.device.name} cannot store the state of {by}'s generator")
     operands.on_chip(call, "dst", dst)

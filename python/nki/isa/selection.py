@@ -6,24 +6,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import dtypes, errors, operands, operators
+from ..tracer import dtypes, errors, operands, operators, whole
 from ..tracer import session as sessions
 from .elementwise import scalar_operand
 from .enums import reduce_cmd
 from .instruction import DONE
-from .reductions import accumulate, free_axes
+from .reductions import accumulate, check_reduces, free_axes
 
 _LOWEST_FLOAT = -3.4028235e38
 
 
 def _affine_numbers(call, dst, pattern, offset, channel_multiplier):
     """Returns the whole numbers of a pattern [[step, count], ...], one per element of dst."""
-    pairs = [(int(step), int(count)) for step, count in pattern]
+    pairs = whole.pairs(call, "pattern", pattern)
     if int(np.prod([n for _, n in pairs])) != dst.layout.free:
         errors.fail(
             call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}"
         )
-    numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * int(channel_multiplier) + int(offset)
+    channel, first = whole.number(call, "channel_multiplier", channel_multiplier), whole.number(call, "offset", offset)
+    numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * channel + first
     for axis, (step, count) in enumerate(pairs, 1):
         numbers = numbers + (np.arange(count) * step).reshape([-1 if a == axis else 1 for a in range(len(pairs) + 1)])
     return numbers.reshape(dst.shape)
@@ -80,6 +81,7 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
     if s.device.generation < 3:
         errors.fail(call, f"{s.device.name} does not have it")
     first, second = operators.find(comp_op0, call, "comp_op0"), operators.find(comp_op1, call, "comp_op1")
+    check_reduces(call, "reduce_op", operators.find(reduce_op, call, "reduce_op"))
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
@@ -114,6 +116,7 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
     """
     call = "nki.isa.select_reduce"
     s = sessions.active(call)
+    check_reduces(call, "reduce_op", operators.find(reduce_op, call, "reduce_op"))
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "predicate", predicate)
     operands.on_chip(call, "on_true", on_true)
@@ -234,12 +237,17 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
     _check_eight(call, "data", data)
     _check_eight(call, "vals", vals, 8)
     operands.same_elements(call, "dst", dst, "data", data)
+    if not operands.is_number(imm):
+        errors.fail(call, f"imm: expected a number, found {operands.describe(imm)}")
+    if dst_idx is not None:
+        _check_eight(call, "dst_idx", dst_idx, 8)
+        if not dst_idx.dtype.integer:
+            errors.fail(call, f"dst_idx: {dst_idx.describe()}, expected integers")
     s.note_read(data, call, "data")
     s.note_read(vals, call, "vals")
     if dst_idx is None:
         s.emit("nc_match_replace8", "vector", ("dst", "src", "src1"), [dst, data, vals])
     else:
-        _check_eight(call, "dst_idx", dst_idx, 8)
         s.emit("nc_match_replace8", "vector", ("dst", "dst1", "src", "src1"), [dst, dst_idx, data, vals])
     if s.values:
         a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data, vals))

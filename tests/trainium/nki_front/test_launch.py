@@ -106,6 +106,12 @@ class Calls(unittest.TestCase):
         x = generator.standard_normal((8, 5)).astype(np.float32)
         np.testing.assert_array_equal(harness.output(lambda x: doubled(doubled(x)), x), 4 * x)
 
+    def test_tensors_in_hbm_are_filled_whatever_their_size(self):
+        wide = nki.jit(lambda: nl.full((4, 100000), 2, nl.float32, buffer=nl.shared_hbm))
+        tall = nki.jit(lambda: nl.ones((300, 5), nl.float32, buffer=nl.shared_hbm))
+        np.testing.assert_array_equal(harness.output(wide), np.full((4, 100000), 2))
+        np.testing.assert_array_equal(harness.output(tall), np.ones((300, 5)))
+
     def test_arguments_of_all_kinds(self):
         seen = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nki import isa
-from nki.tracer import errors, operands
+from nki.tracer import errors, operands, whole
 from nki.tracer.dtypes import float32
 from nki.tracer.layout import SBUF
 
@@ -81,7 +81,7 @@ def reciprocal(data, *, dtype=None, mask=None, **unused):
 
 def memset(shape, value, dtype, *, mask=None, engine=isa.engine.unknown, **unused):
     call = "nisa.memset"
-    shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    shape = (shape,) if isinstance(shape, int) else whole.numbers(call, "shape", shape)
     number = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
     return issue_later(shape, require_dtype(dtype, call), SBUF, lambda dst: isa.memset(dst, number, engine=engine),
                        mask_box(mask, shape, call))  # fmt: skip

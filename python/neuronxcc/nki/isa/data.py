@@ -6,7 +6,6 @@ from nki import isa
 from nki.tracer import errors, operands
 from nki.tracer.layout import HBM, SBUF
 
-from .. import moves
 from ..elementwise import broadcast_operand, column_operand, mask_box, require_dtype, tile
 from ..index import Index, Mask
 from ..language.transfer import any_tile, note_store
@@ -154,5 +153,3 @@ def sequence_bounds(*, segment_ids, dtype=None, **unused):
     shape = (ids.shape[0], 2, ids.size // ids.shape[0])
     return issue_later(shape, require_dtype(dtype or ids.dtype, call), SBUF, lambda dst: isa.sequence_bounds(dst, source))
 
-
-__all__ = ["moves"]

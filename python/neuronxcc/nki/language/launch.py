@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nki import language as core
-from nki.tracer import session
+from nki.tracer import errors, session, whole
 
 from ..results import issue_pending
 
@@ -38,10 +38,13 @@ class _Loop:
 
 
 def _range(kind):
-    def loop(*limits, **unused):
-        limits = [int(n) for n in limits]
-        start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (*limits, 1)[:3]
-        return _Loop(kind(start, stop, step))
+    def loop(start, stop=None, step=1, **unused):
+        call = f"nl.{kind.__name__}"
+        first, last = (0, start) if stop is None else (start, stop)
+        limits = (whole.number(call, name, n) for name, n in (("start", first), ("stop", last), ("step", step)))
+        return _Loop(kind(*limits))
+
+    loop.__name__ = loop.__qualname__ = kind.__name__
 
     return loop
 
@@ -63,7 +66,11 @@ def spmd_dim(size, *cores) -> int:
 
 
 def program_id(axis=0) -> int:
-    run = session.active("nl.program_id")
+    call = "nl.program_id"
+    run = session.active(call)
+    axis = whole.number(call, "axis", axis)
+    if axis < 0:
+        errors.fail(call, f"axis: expected 0 or more, found {axis}")
     return run.program[axis] if axis < len(run.program) else 0
 
 
