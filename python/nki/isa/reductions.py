@@ -6,7 +6,7 @@ import numpy as np
 
 from ..tracer import errors, operands, operators, whole
 from ..tracer import session as sessions
-from .elementwise import compute, scalar_operand, with_scalar
+from .elementwise import check_operand, compute, scalar_operand, with_scalar
 from .enums import reduce_cmd
 from .instruction import DONE
 
@@ -112,6 +112,7 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
     s = sessions.active(call)
     first, reduction = operators.find(op0, call, "op0"), operators.find(reduce_op, call, "reduce_op")
     check_reduces(call, "reduce_op", reduction)
+    check_operand(call, "operand0", first, operand0)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
@@ -149,6 +150,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
     call = "nki.isa.tensor_scalar_cumulative"
     s = sessions.active(call)
     first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
+    check_operand(call, "imm0", first, imm0)
     if reduce_cmd.name in ("reset", "reset_reduce"):
         check_reduces(call, "op1", second)
     operands.on_chip(call, "dst", dst)
@@ -197,7 +199,7 @@ def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, rev
     operands.same_elements(call, "data0", data0, "data1", data1)
     operands.not_both_in_psum(call, "data0", data0, "data1", data1)
     views, names = [dst, data0, data1], ["dst", "src", "src1"]
-    scalar = operands.per_partition(call, "initial", initial, data0.layout.partitions)
+    scalar = operands.required_per_partition(call, "initial", initial, data0.layout.partitions)
     if scalar is not None:
         s.note_read(scalar, call, "initial")
         views.append(scalar)

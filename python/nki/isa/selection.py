@@ -53,6 +53,7 @@ def affine_select(
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
+    operands.number(call, "on_false_value", on_false_value)
     numbers = _affine_numbers(call, dst, pattern, offset, channel_multiplier)
     unwritten_mask = s.note_read(on_true_tile, call, "on_true_tile")
     s.emit("affine_select", "gpsimd", ("dst", "on_true"), [dst, on_true_tile], (("op", compare.name),))
@@ -85,6 +86,8 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
+    operands.number(call, "range_start", range_start)
+    operands.number(call, "on_false_value", on_false_value)
     views, names = [dst, on_true_tile], ["dst", "on_true"]
     for i, bound in enumerate((bound0, bound1)):
         if operands.per_partition(call, f"bound{i}", bound, dst.layout.partitions) is None:
@@ -124,7 +127,7 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
     operands.same_elements(call, "dst", dst, "predicate", predicate)
     operands.not_both_in_psum(call, "on_true", on_true, "predicate", predicate)
     views, names = [dst, on_true, predicate], ["dst", "on_true", "mask"]
-    if operands.per_partition(call, "on_false", on_false, dst.layout.partitions) is not None:
+    if operands.required_per_partition(call, "on_false", on_false, dst.layout.partitions) is not None:
         s.note_read(on_false, call, "on_false")
         views.append(on_false)
         names.append("scalar0")
@@ -237,8 +240,7 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
     _check_eight(call, "data", data)
     _check_eight(call, "vals", vals, 8)
     operands.same_elements(call, "dst", dst, "data", data)
-    if not operands.is_number(imm):
-        errors.fail(call, f"imm: expected a number, found {operands.describe(imm)}")
+    operands.number(call, "imm", imm)
     if dst_idx is not None:
         _check_eight(call, "dst_idx", dst_idx, 8)
         if not dst_idx.dtype.integer:
@@ -271,6 +273,8 @@ def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
     operands.on_chip(call, "src", src, ("sbuf",))
     if dst.layout.free != src.layout.free + 1 or dst.layout.partitions != src.layout.partitions:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected one element more in dst")
+    operands.number(call, "padding_val", padding_val)
+    operands.number(call, "index_offset", index_offset)
     rows = slice(0, None, 16)
     unwritten_mask = s.note_read(src, call, "src")
     s.emit("nonzero_with_count", "gpsimd", ("dst", "src"), [dst, src])

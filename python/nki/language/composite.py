@@ -29,7 +29,7 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None):
     """Returns x / sqrt(sum of squares / n + epsilon) * w."""
     call = "nki.language.rms_norm"
     operands.tensor(call, "x", x)
-    if not operands.is_number(n) or not n > 0:
+    if not operands.is_number(n) or n <= 0:
         errors.fail(call, f"n: expected the number of values, found {operands.describe(n)}")
     wide = compute_dtype or "float32"
     squares = reduction("add", unary(ALL["square"], x, wide), axis, wide, True)

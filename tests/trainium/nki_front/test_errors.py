@@ -199,6 +199,19 @@ class Wrong(harness.Folder):
         self.check(body.format("[1.0]"), "scales: expected a number for each of 2 sources, found [1.0]")
         self.check(body.format("[1.0, None]"), "scales: expected a number for each of 2 sources, found [1.0, None]")
 
+    def test_operands_that_are_missing(self):
+        begin = "t = nl.load(x)\n"
+        self.check(begin + "nisa.tensor_scalar(t, t, nl.multiply)  # here", "operand0: nl.multiply takes a number or a tensor, found None")
+        self.check(begin + "nisa.tensor_scalar(t, t, nl.add, 1.0, op1=nl.add)  # here", "operand1: nl.add takes a number or a tensor")
+        self.check(
+            begin + "nisa.tensor_tensor_scan(t, t, t, None, nl.add, nl.add)  # here",
+            "initial: expected a number or a tensor, found None (NoneType)",
+        )
+        self.check(
+            begin + "nisa.affine_select(t, [[1, 32]], 0, t, None)  # here", "on_false_value: expected a number, found None"
+        )
+        self.check(begin + "nisa.memset(t, 10**400)  # here", "value: expected a number that float64 can hold")
+
     def test_types_of_gathers(self):
         begin = "t = nl.load(x)\nn = nl.zeros((64, 32), nl.bfloat16)\ni = nl.zeros((64, 32), nl.uint32)\n"
         self.check(begin + "nisa.nc_n_gather(n, t, i)  # here", "expected equal types and partitions")

@@ -150,6 +150,22 @@ class Run(harness.Folder):
         self.file("def kernel():\n    pass\n", "nothing.py")
         self.assertIn("note: the kernel has issued no instructions", self.good("nothing.py:kernel"))
 
+    def test_numbers_that_are_not_finite_are_no_warnings(self):
+        self.file('''
+            import nki.isa as nisa
+            import nki.language as nl
+
+            def kernel(x):
+                tile = nl.zeros((4, 4), nl.float32)
+                nisa.memset(tile, 1e300)
+                total = nl.sum(nl.multiply(tile, 1e300), axis=1)
+                out = nl.ndarray((4, 1), nl.float32, buffer=nl.shared_hbm)
+                nl.store(out, nl.divide(nl.subtract(total, total), nl.divide(1, 0)))
+                return out
+        ''')
+        done = self.run_command("kernel.py:kernel", "--arg", "x=fp32[4,4]", "--values")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_names_of_any_language(self):
         self.file('''
             import nki.language as nl
