@@ -220,6 +220,8 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
     for operand, view in (("dst", dst), ("data", data), ("operand1", operand1)):
         operands.on_chip(call, operand, view)
         operands.in_partitions(call, operand, view)
+    check_bitwise(call, first, dst, data)
+    check_bitwise(call, second, dst, data, operand1)
     operands.same_elements(call, "dst", dst, "data", data)
     operands.same_elements(call, "data", data, "operand1", operand1)
     operands.not_both_in_psum(call, "data", data, "operand1", operand1)
@@ -234,8 +236,9 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
     s.note_read(operand1, call, "operand1")
     s.emit("scalar_tensor_tensor", by, tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
-        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
-        other = operators.as_float(s.read(operand1)).reshape(data.shape)
+        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data, first.bitwise), reverse0)
+        other = s.read(operand1).reshape(data.shape)
+        other = other if second.bitwise else operators.as_float(other)
         s.write(dst, compute(second, *((other, numbers) if reverse1 else (numbers, other))))
     s.note_write(dst)
     return DONE

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..tracer import errors, operands, operators, whole
 from ..tracer import session as sessions
-from .elementwise import check_operand, compute, scalar_operand, with_scalar
+from .elementwise import check_bitwise, check_operand, compute, scalar_operand, with_scalar
 from .enums import reduce_cmd
 from .instruction import DONE
 
@@ -22,6 +22,7 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     operands.on_chip(call, "data", data)
     axes = reduced_axes(call, axis, data)
     check_reduces(call, "op", found)
+    check_bitwise(call, found, data)
     left = [n for a, n in enumerate(data.shape) if a not in axes]
     if dst.layout.partitions != data.layout.partitions or dst.layout.size != int(np.prod(left)):
         errors.fail(call, f"dst: {dst.describe()}, {list(data.shape)} reduced over {list(axes)} is {left}")
@@ -65,6 +66,7 @@ def tensor_partition_reduce(dst, op, data, name=None):
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     check_reduces(call, "op", found)
+    check_bitwise(call, found, data)
     if dst.layout.partitions != 1 or dst.layout.free != data.layout.free:
         errors.fail(call, f"dst is {dst.describe()} and data is {data.describe()}: expected one partition in dst with as many "
                           f"elements as a partition of data")  # fmt: skip
@@ -132,7 +134,7 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
            (("op0", first.name), ("op1", None), ("reverse0", bool(reverse0)), ("reverse1", False),
             ("reduce_op", reduction.name)))  # fmt: skip
     if s.values:
-        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
+        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data, first.bitwise), reverse0)
         s.write(dst, numbers)
         initial = 0.0 if reduce_init is None else scalar_operand(s, call, "reduce_init", reduce_init, data)
         part = reduction.reduce(numbers, free_axes(data)).reshape(-1)
@@ -167,7 +169,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
     s.note_read(src, call, "src")
     s.emit("tensor_tensor_scan", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
-        numbers = with_scalar(first, s.read(src), scalar_operand(s, call, "imm0", imm0, src), False)
+        numbers = with_scalar(first, s.read(src), scalar_operand(s, call, "imm0", imm0, src, first.bitwise), False)
         flat = operators.as_float(numbers).reshape(src.shape[0], -1)
         start = 0.0 if imm1 is None else scalar_operand(s, call, "imm1", imm1, src)
         accumulate(s, call, "vector", second, _start_command(reduce_cmd), np.full(len(flat), second.identity, np.float32),

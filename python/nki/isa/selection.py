@@ -179,12 +179,19 @@ def _check_eight(call, operand, view, limit=16384):
         errors.fail(call, f"{operand}: {view.describe()}, expected 8 to {limit} elements in a partition")
 
 
+def _check_partitions(call, operand, view, other, partitions):
+    if view.layout.partitions != partitions.layout.partitions:
+        errors.fail(call, f"{operand} is {view.describe()} and {other} is {partitions.describe()}: expected equal partitions "
+                          f"({errors.PARTITION_MISMATCH})")  # fmt: skip
+
+
 def max8(dst, src, name=None):
     """dst = the eight largest elements of each partition, in descending order."""
     call = "nki.isa.max8"
     s = sessions.active(call)
     _check_eight(call, "dst", dst, 8)
     _check_eight(call, "src", src)
+    _check_partitions(call, "dst", dst, "src", src)
     s.note_read(src, call, "src")
     s.emit("max8", "vector", ("dst", "src"), [dst, src])
     if s.values:
@@ -217,6 +224,8 @@ def nc_find_index8(dst, data, vals, name=None):
     _check_eight(call, "dst", dst, 8)
     _check_eight(call, "data", data)
     _check_eight(call, "vals", vals, 8)
+    _check_partitions(call, "dst", dst, "data", data)
+    _check_partitions(call, "vals", vals, "data", data)
     if dst.dtype not in (dtypes.uint16, dtypes.uint32):
         errors.fail(call, f"dst: {dst.describe()}, expected uint16 or uint32")
     s.note_read(data, call, "data")
@@ -239,10 +248,12 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
     operands.on_chip(call, "dst", dst)
     _check_eight(call, "data", data)
     _check_eight(call, "vals", vals, 8)
+    _check_partitions(call, "vals", vals, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
     operands.number(call, "imm", imm)
     if dst_idx is not None:
         _check_eight(call, "dst_idx", dst_idx, 8)
+        _check_partitions(call, "dst_idx", dst_idx, "data", data)
         if not dst_idx.dtype.integer:
             errors.fail(call, f"dst_idx: {dst_idx.describe()}, expected integers")
     s.note_read(data, call, "data")

@@ -212,6 +212,19 @@ class Wrong(harness.Folder):
         )
         self.check(begin + "nisa.memset(t, 10**400)  # here", "value: expected a number that float64 can hold")
 
+    def test_partitions_of_the_eight_largest(self):
+        begin = "t, few = nl.load(x), nl.zeros((32, 8), nl.float32)\nd = nl.zeros((64, 8), nl.uint32)\n"
+        self.check(begin + "nisa.max8(few, t)  # here", "expected equal partitions")
+        self.check(begin + "nisa.nc_find_index8(d, t, few)  # here", "nki.isa.nc_find_index8: vals is 'few'")
+        self.check(begin + "nisa.nc_match_replace8(t, t, few, 0.0)  # here", "nki.isa.nc_match_replace8: vals is 'few'")
+
+    def test_operators_of_bits(self):
+        begin = "t = nl.load(x)\n"
+        bits = "nl.bitwise_xor works on the bits of integers"
+        self.check(begin + "nisa.tensor_reduce(t[:, 0:1], nl.bitwise_xor, t, axis=1)  # here", bits)
+        self.check(begin + "nisa.tensor_partition_reduce(t[0:1], nl.bitwise_xor, t)  # here", bits)
+        self.check(begin + "nisa.scalar_tensor_tensor(t, t, nl.add, 1.0, nl.bitwise_xor, t)  # here", bits)
+
     def test_types_of_gathers(self):
         begin = "t = nl.load(x)\nn = nl.zeros((64, 32), nl.bfloat16)\ni = nl.zeros((64, 32), nl.uint32)\n"
         self.check(begin + "nisa.nc_n_gather(n, t, i)  # here", "expected equal types and partitions")

@@ -211,6 +211,15 @@ class Elements(unittest.TestCase):
             (x & 0xFF) << 3,
         )
 
+    def test_all_bits_of_integers_are_kept(self):
+        a, b = (generator.integers(-(2**31), 2**31, (32, 8)) for _ in range(2))
+        for reverse in (False, True):
+            found = on_tiles(
+                lambda d, x, y: nisa.scalar_tensor_tensor(d, x, nl.bitwise_and, 0x7FFFFFFF, nl.bitwise_xor, y, reverse1=reverse),
+                argument("i32", a), argument("i32", b), dtype=nl.int32,
+            )  # fmt: skip
+            np.testing.assert_array_equal(found, (a & 0x7FFFFFFF) ^ b)
+
     def test_copies_where_a_predicate_says_so(self):
         x, y, p = normal(8, 16), normal(8, 16), generator.integers(0, 2, (8, 16))
 

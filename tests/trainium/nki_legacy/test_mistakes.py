@@ -43,6 +43,23 @@ class Mistakes(unittest.TestCase):
         self.fails(lambda x: nl.affine_range(2.5), "nl.affine_range: stop: expected a whole number, found 2.5")
         self.fails(lambda x: nl.program_id(-1), "nl.program_id: axis: expected 0 or more, found -1")
 
+    def test_a_mask_is_a_comparison_of_indices(self):
+        self.fails(lambda x: nl.exp(nl.load(x), mask=[1]), "nl.exp: mask: expected a comparison of index expressions, found [1] (list)")
+        self.fails(lambda x: nl.exp(nl.load(x), mask=nl.load(x) > 0), "nl.exp: mask: expected a comparison", "nl.where selects by a tile")
+
+    def test_operands_of_a_kind_that_a_call_does_not_take(self):
+        self.fails(lambda x: nisa.max8(src=None), "nisa.max8: src: expected a tile, found None")
+        self.fails(lambda x: nisa.nc_stream_shuffle(nl.load(x), None, [0] * 32), "nisa.nc_stream_shuffle: dst: expected a tile")
+        self.fails(
+            lambda x: nisa.tensor_copy_predicated(src=nl.load(x), dst=None, predicate=nl.load(x)),
+            "nisa.tensor_copy_predicated: dst: expected a tile, found None",
+        )
+        self.fails(
+            lambda x: nisa.activation_reduce(nl.exp, nl.load(x), reduce_op=nl.add, reduce_res=nl.load(x)),
+            "nisa.activation_reduce: reduce_res: float32 [100, 64] in sbuf, expected one element per partition",
+        )
+        self.fails(lambda x: nl.par_dim("a"), "nl.par_dim: size: expected a whole number, found 'a'")
+
     def test_slices_go_forward(self):
         self.fails(lambda x: nl.load(x[0:64, 10:2:-1]), "the slice of dimension 1 has the step -1, expected at least 1")
         self.fails(lambda x: nl.load(x[0:64, ::0]), "the slice of dimension 1 has the step 0, expected at least 1")

@@ -35,7 +35,7 @@ BUFFERS = {SBUF: sbuf, PSUM: psum, HBM: shared_hbm}
 
 
 def par_dim(size) -> ParDim:
-    return ParDim(size)
+    return ParDim(whole.number("nl.par_dim", "size", size))
 
 
 def ds(start, size) -> Slice:
@@ -124,6 +124,9 @@ def shared_constant(constant, dtype=None, **unused):
 
 def shared_identity_matrix(n, dtype=np.uint8, **unused):
     issue_pending()
+    n = whole.number("nl.shared_identity_matrix", "n", n)
+    if n < 1:
+        errors.fail("nl.shared_identity_matrix", f"n: expected at least 1, found {n}")
     return Tile(core.shared_constant(np.identity(n, dtype=np.float32), dtype))
 
 

@@ -58,25 +58,32 @@ def nc(count) -> int:
     """`nl.nc(2)`: a dimension of the grid that is distributed over cores. Here all programs run on
     one core.
     """
-    return int(count)
+    return whole.number("nl.nc", "count", count)
 
 
 def spmd_dim(size, *cores) -> int:
-    return int(size) * int(np.prod([int(n) for n in cores]))
+    return int(np.prod(whole.numbers("nl.spmd_dim", "size", (size, *cores))))
 
 
 def program_id(axis=0) -> int:
     call = "nl.program_id"
     run = session.active(call)
-    axis = whole.number(call, "axis", axis)
-    if axis < 0:
-        errors.fail(call, f"axis: expected 0 or more, found {axis}")
+    axis = _axis(call, axis)
     return run.program[axis] if axis < len(run.program) else 0
 
 
+def _axis(call, axis) -> int:
+    found = whole.number(call, "axis", axis)
+    if found < 0:
+        errors.fail(call, f"axis: expected 0 or more, found {axis}")
+    return found
+
+
 def num_programs(axes=0) -> int:
-    run = session.active("nl.num_programs")
-    chosen = range(len(run.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    call = "nl.num_programs"
+    run = session.active(call)
+    given = range(len(run.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    chosen = [_axis(call, a) for a in given]
     return int(np.prod([run.grid[a] if a < len(run.grid) else 1 for a in chosen], dtype=int))
 
 
