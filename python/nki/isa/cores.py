@@ -16,6 +16,8 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
     operands.on_chip(call, "src", src, (SBUF,))
     operands.on_chip(call, "dst", dst, (SBUF,))
     operands.same_elements(call, "src", src, "dst", dst)
+    if src.dtype is not dst.dtype:
+        errors.fail(call, f"src is {src.describe()} and dst is {dst.describe()}: expected equal types")
     pipe, sender = whole.number(call, "pipe_id", pipe_id), whole.number(call, "recv_from_rank", recv_from_rank)
     s.note_read(src, call, "src")
     s.emit("sendrecv", "gpsimd" if dma_engine.name == "gpsimd_dma" else "dma", ("dst", "src"), [dst, src],
@@ -23,10 +25,13 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
     if s.values:
         if s.group is None:
             errors.fail(call, "the kernel runs on one core; launch it as KERNEL[2]")
-        received = s.group.exchange(call, ("sendrecv", pipe), src.bits().copy())
+        received = s.group.exchange(call, ("sendrecv", pipe), (src.describe(), src.dtype, src.bits().copy()))
         if not 0 <= sender < len(received):
             errors.fail(call, f"recv_from_rank: {sender} is none of {len(received)} cores")
-        dst.put(received[sender].reshape(dst.shape))
+        sent, dtype, bits = received[sender]
+        if dtype is not dst.dtype or bits.size != dst.size:
+            errors.fail(call, f"dst: {dst.describe()}, core {sender} sends {sent}")
+        dst.put(bits.reshape(dst.shape))
     s.note_write(dst)
     return DONE
 

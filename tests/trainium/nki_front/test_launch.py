@@ -214,6 +214,19 @@ class Cores(unittest.TestCase):
         with self.assertRaisesRegex(NkiValidationError, "core 1 never comes to it"):
             outputs(kernel, np.ones((4, 4), np.float32), grid=(2,))
 
+    def test_what_a_core_sends_fits_what_the_other_receives(self):
+        def kernel(sent, received):
+            other = 1 - nl.program_id(0)
+            tile, result = (nl.zeros((4, 8), dtype) for dtype in (sent(other), received(other)))
+            nisa.sendrecv(tile, result, other, other, pipe_id=0)
+
+        for sent, received, text in (
+            (lambda core: nl.float32, lambda core: nl.bfloat16, "expected equal types"),
+            ((lambda core: (nl.float32, nl.bfloat16)[core]),) * 2 + ("core . sends ",),
+        ):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                outputs(kernel, sent, received, grid=(2,))
+
     def test_an_error_of_another_core(self):
         def kernel(x):
             if nl.program_id(0) == 1:

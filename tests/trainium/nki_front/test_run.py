@@ -166,6 +166,21 @@ class Run(harness.Folder):
         done = self.run_command("kernel.py:kernel", "--arg", "x=fp32[4,4]", "--values")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_limit_names_the_line_of_the_core_that_runs(self):
+        self.file('''
+            import nki.isa as nisa
+            import nki.language as nl
+
+            def kernel(x):
+                while nl.program_id(0) == 1:
+                    pass
+                nisa.core_barrier(x, (0, 1))
+                return x
+        ''')
+        done = self.run_command("kernel.py:kernel[2]", "--arg", "x=fp32[4,4]", "--values", "--max-seconds", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^error: kernel.py:[67]: limit: the kernel has run for 1 seconds")
+
     def test_names_of_any_language(self):
         self.file('''
             import nki.language as nl
