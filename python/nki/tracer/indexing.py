@@ -114,7 +114,9 @@ def _slice_range(tensor, part, n, axis):
         start += n
     if stop < 0:
         stop += n
-    if step < 1 or not 0 <= start < stop <= n:
+    if step < 1:
+        _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}: expected a step of at least 1")
+    if not 0 <= start < stop <= n:
         _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements ({errors.OUT_OF_BOUNDS})")
     return start, (stop - start + step - 1) // step, step
 
@@ -182,6 +184,8 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
         dynamic = _dynamic_index(tensor, None, offset, 1, base.storage.layout.size)
     elif offset is not None:
         begin += whole.number("tensor.ap", "offset", offset)
+    if scalar_offset is not None and vector_offset is not None:
+        errors.fail("tensor.ap", f"{tensor.describe()}: expected scalar_offset or vector_offset, found both")
     index_of = scalar_offset if scalar_offset is not None else vector_offset
     if index_of is not None:
         dim = whole.number("tensor.ap", "indirect_dim", indirect_dim)
@@ -331,6 +335,8 @@ def columns(tensor, index_of, count):
 def rearranged(tensor, source, target, sizes):
     """`tensor.rearrange`: splits, reorders and merges named dimensions."""
     view, names = tensor, []
+    source, target = (whole.items("tensor.rearrange", n, p, "names of dimensions and tuples of names")
+                      for n, p in (("src_pattern", source), ("dst_pattern", target)))  # fmt: skip
     for part in source:
         group = (part,) if isinstance(part, str) else tuple(part)
         at = len(names)

@@ -247,6 +247,8 @@ class Tensor:
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> Tensor:
         first, last = self._dimension("flatten_dims", start_dim), self._dimension("flatten_dims", end_dim)
+        if first > last:
+            self._wrong("flatten_dims", f"dimension {first} comes after dimension {last}")
         shape = self.shape[first : last + 1]
         strides = reshaped_strides(shape, self.strides[first : last + 1], (prod(shape),))
         if strides is None:

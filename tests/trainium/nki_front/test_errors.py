@@ -188,6 +188,14 @@ class Wrong(harness.Folder):
         self.check("x[0:1].broadcast(0, 0)  # here", "tensor.broadcast: 'x', float32 [1, 32] in hbm: a dimension of 0 elements")
         self.check("x[0:1].broadcast_to((None, 32))  # here", "tensor.broadcast_to: size: expected a whole number, found None")
         self.check("x.reshape((-1, -2, -2))  # here", "has not the 2048 elements")
+        self.check("x[4:0:-1]  # here", "slice 4:0:-1 of dimension 0: expected a step of at least 1")
+        self.check("x.flatten_dims(1, 0)  # here", "tensor.flatten_dims: 'x', float32 [64, 32] in hbm: dimension 1 comes after")
+        self.check("x.rearrange('pf', 'fp')  # here", "src_pattern: expected names of dimensions and tuples of names, found 'pf'")
+        self.check(
+            "r, i = nisa.register_alloc(1), nl.zeros((4, 1), nl.int32)\n"
+            "x.ap([[32, 4], [1, 4]], scalar_offset=r, vector_offset=i)  # here",
+            "tensor.ap: 'x', float32 [64, 32] in hbm: expected scalar_offset or vector_offset, found both",
+        )
         self.check("x.select(0, -65)  # here", "index -65 of dimension 0, which has 64 elements")
         self.check(
             "x.rearrange(('p', 'f'), ('f', 'p'), {'p': 32})  # here", "dimension 'p' has 64 elements, and fixed_sizes says 32"
