@@ -237,8 +237,8 @@ TEST_F(NkiCommand, TracesAKernel) {
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x/0"), 1,
          {"relative error inf", "WRONG"});
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[256,512]'"), 1, {"kernel.py:7", "256"});
-  for (const char* const status : {"0", "3"}) {
-    write("leaves.py", fmt::format("import os\n\ndef kernel(x):\n    os._exit({})\n", status));
+  for (const std::string status : {"0", "3"}) {
+    write("leaves.py", "import os\n\ndef kernel(x):\n    os._exit(" + status + ")\n");
     expect(neuronmm("nki " + path("leaves.py") + ":kernel --arg 'x=bf16[128,512]'"), 1,
            {"Python ended without a message"});
   }
