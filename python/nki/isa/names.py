@@ -31,8 +31,8 @@ def checked_instruction(function):
             errors.fail(f"nki.isa.{function.__name__}", f"name: expected a string, found {name!r}")
         if name is not None and sessions.current is not None:
             sessions.current.bodies.check_name(f"nki.isa.{function.__name__}", name)
-        for operand in constants & kwargs.keys():
-            if not isinstance(kwargs[operand], _CONSTANTS[operand]):
+        for operand in constants:
+            if operand in kwargs and not isinstance(kwargs[operand], _CONSTANTS[operand]):
                 errors.fail(f"nki.isa.{function.__name__}", f"{operand}: expected one of nki.isa.{operand}, found {kwargs[operand]!r}")
         try:
             return function(*args, **kwargs)

@@ -25,7 +25,8 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     has written dst before.
     """
     s = sessions.active(_CALL)
-    position, tile = (whole.numbers(_CALL, n, v) if v else () for n, v in (("tile_position", tile_position), ("tile_size", tile_size)))
+    position = whole.numbers(_CALL, "tile_position", tile_position) if tile_position else ()
+    tile = whole.numbers(_CALL, "tile_size", tile_size) if tile_size else ()
     double = perf_mode is not None and getattr(perf_mode, "name", perf_mode) != "none"
     try:
         key = ("nc_matmul", dst.layout, stationary.layout, moving.layout, is_transpose, double, tile)
