@@ -163,9 +163,9 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   report.exit_code = exit_code_of(result.status);
   report.kernel_failed = WEXITSTATUS(result.status) == kWrongKernel;
   report.message = message_of(std::move(result.output));
-  // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
-  // 1.
-  report.finished = fs::exists(report_file) || report.exit_code == 0;
+  // An error before the kernel's end leaves no report, and neither does a kernel that ends Python
+  // itself. A wrong result leaves a report and exit code 1.
+  report.finished = fs::exists(report_file);
   if (report.finished) NMM_TRY(read_report(report_file, report));
   return report;
 }

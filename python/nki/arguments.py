@@ -14,7 +14,7 @@ from .launch import ArgumentSpec
 from .tracer import dtypes
 
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?:\*(?P<scale>[\d.eE+-]+))?(?::(?P<rule>[a-z]\w*))?(?::(?P<seed>\d{1,18}))?")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[^\W\d]\w*")  # Python's names may have any letters
 
 
 class UsageError(Exception):

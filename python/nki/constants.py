@@ -15,8 +15,8 @@ import re
 from . import arguments, machine
 from .arguments import UsageError
 
-_KERNEL = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)(\[.*\])?")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_KERNEL = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)(\[.*\])?")
+_NAME = re.compile(r"[^\W\d]\w*")
 _MOST_NAMED = 20  # names that a message lists
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
            ast.GeneratorExp)  # fmt: skip

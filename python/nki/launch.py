@@ -135,7 +135,9 @@ def _call(s, function, args, kwargs):
     names = list(inspect.signature(function).parameters)
     source = s.trace.sources.definition(inspect.unwrap(function)) if hasattr(function, "__code__") else None
     args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a, source) for i, a in enumerate(args)]
-    returned = function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
+    # Infinities and NaN are results like others, about which NumPy warns.
+    with np.errstate(all="ignore"):
+        returned = function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
     for view in tensors_of(returned):
         if (body := bodies.ended_body(view)) is not None:
             where = s.trace.source_line(view.storage.root.kind)

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 
 from .tracer import errors, location
 
@@ -28,7 +29,7 @@ def of_time(seconds: float):
 
     def out_of_time(number, frame):
         nonlocal raised
-        text = f"{location.describe(frame)}: limit: the kernel has run for {seconds:g} seconds, which is the limit (--max-seconds)"
+        text = f"{_running_line(frame)}: limit: the kernel has run for {seconds:g} seconds, which is the limit (--max-seconds)"
         if raised:
             sys.stderr.write(f"error: {text}\n")
             sys.stderr.flush()
@@ -42,6 +43,15 @@ def of_time(seconds: float):
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _running_line(frame) -> str:
+    """Returns the line that runs. The thread that handles the signal, whose frame is given, may wait for the
+    thread of another core.
+    """
+    frames = [frame, *sys._current_frames().values()]
+    running = (f for f in frames if f.f_code.co_filename != threading.__file__ and location.user_frame(f) is not None)
+    return location.describe(next(running, frame))
 
 
 def default_memory() -> int:

@@ -13,7 +13,7 @@ from . import user_modules
 from .arguments import UsageError
 from .tracer import errors
 
-_FUNCTION = re.compile(r"(?P<target>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
+_FUNCTION = re.compile(r"(?P<target>[\w./-]+):(?P<name>[^\W\d]\w*)")
 
 
 def _phi(x):

@@ -44,7 +44,7 @@ from .tracer.session import Session
 from .tracer.trace import Trace
 
 _MAX_SECONDS = 10_000_000  # the largest time that a timer accepts
-_KERNEL = re.compile(r"(?P<target>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
+_KERNEL = re.compile(r"(?P<target>.+):(?P<name>[^\W\d]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
 
 
 def main(argv: list[str] | None = None, wrong_kernel: int = 1) -> int:
@@ -367,7 +367,9 @@ def _run_kernel(session, kernel, call):
         raise KernelFailed(str(error)) from None
     except MemoryError:
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a kernel may raise any class
         raise KernelFailed(_describe_exception(error)) from None
 
 
@@ -383,11 +385,18 @@ def _describe_exception(error, target="<no file>"):
     raised = traceback.extract_tb(error.__traceback__)
     frames = [f for f in raised if location.is_user_file(f.filename)]
     call = _failing_call(error)
-    lines = [f"{_user_line(error) or target}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
+    lines = [f"{_user_line(error) or target}: {f'{call}: ' if call else ''}{type(error).__name__}: {_text_of(error)}"]
     shown = [f"  {location.display_path(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
     if len(shown) > 20:  # an endless recursion
         shown[10:-10] = [f"  and {len(shown) - 20} calls more"]
     return "\n".join(lines + shown)
+
+
+def _text_of(error) -> str:
+    try:
+        return str(error)
+    except Exception:  # the kernel's own class may not be able to say what happened
+        return "an error without a text"
 
 
 _MODULES = {"nki.isa": "nki.isa", "nki.language": "nki.language", "nki.tracer.tensor": "tensor", "nki.collectives": "nki.collectives",

@@ -237,9 +237,11 @@ TEST_F(NkiCommand, TracesAKernel) {
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x/0"), 1,
          {"relative error inf", "WRONG"});
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[256,512]'"), 1, {"kernel.py:7", "256"});
-  write("leaves.py", "import os\n\ndef kernel(x):\n    os._exit(3)\n");
-  expect(neuronmm("nki " + path("leaves.py") + ":kernel --arg 'x=bf16[128,512]'"), 1,
-         {"Python ended without a message"});
+  for (const std::string status : {"0", "3"}) {
+    write("leaves.py", "import os\n\ndef kernel(x):\n    os._exit(" + status + ")\n");
+    expect(neuronmm("nki " + path("leaves.py") + ":kernel --arg 'x=bf16[128,512]'"), 1,
+           {"Python ended without a message"});
+  }
 }
 
 // Many containers set PYTHONDONTWRITEBYTECODE. Without our own compiled files, each start would

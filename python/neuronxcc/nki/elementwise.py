@@ -20,8 +20,9 @@ from nki.tracer.dtypes import float32
 from nki.tracer.layout import PSUM, SBUF
 
 from . import moves
+from .index import Mask
 from .results import issue_later, issue_pending
-from .tile import Tile, intersect, readable
+from .tile import Tile, intersect, match_shape, readable, writable
 
 
 def require_dtype(dtype, call: str):
@@ -57,8 +58,15 @@ def mask_box(mask, shape, call: str):
         return None
     if mask is False or isinstance(mask, np.bool_):
         return ()
+    if not isinstance(mask, Mask):
+        hint = "; nl.where selects by a tile" if isinstance(mask, Tile) else ""
+        errors.fail(call, f"mask: expected a comparison of index expressions, found {_found(mask)}{hint}")
     box = mask.box(shape, call)
     return () if box is None else None if all(b == (0, n) for b, n in zip(box, shape)) else tuple(box)
+
+
+def _found(value) -> str:
+    return value.describe() if isinstance(value, Tile) else operands.describe(value)
 
 
 def pad_rank(shape: tuple, rank: int) -> tuple:
@@ -155,10 +163,16 @@ def column_operand(value, data: Tile, box, call: str, operand: str):
     if value.shape[0] == 1 and data.shape[0] > 1:
         value = moves.copy_across_partitions(value, data.shape[0])
     if len(value.shape) > 2:
-        from .tile import match_shape
-
         value = match_shape(value, (value.shape[0], 1))
     return readable(value, None if box is None or box == () else (box[0], (0, 1)), call)
+
+
+def writable_column(result, box, call: str, operand: str):
+    """Returns the tensor of a second result with one element per partition."""
+    result = tile(result, call, operand)
+    if not is_column(result):
+        errors.fail(call, f"{operand}: {result.describe()}, expected one element per partition")
+    return writable(match_shape(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
 
 
 def scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, dtype=None, mask=None,
@@ -193,11 +207,7 @@ def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=No
     source = readable(data, box, call)
     more = {}
     if reduce_res is not None:
-        from .tile import match_shape, writable
-
-        more["reduce_res"] = writable(
-            match_shape(reduce_res, (reduce_res.shape[0], 1)), None if box is None else (box[0], (0, 1)), call
-        )
+        more["reduce_res"] = writable_column(reduce_res, box, call, "reduce_res")
     if reduce_op is not None:
         more["reduce_op"] = reduce_op
     if command is not None:
@@ -231,6 +241,8 @@ def reduce_tile(op, data, axis, dtype=None, mask=None, negate=False, keepdims=Fa
     if not all(operands.is_number(a) and -data.ndim <= a < data.ndim for a in given_axes):
         errors.fail(call, f"axis: expected free axes of {data.describe()}, found {operands.describe(axis)}")
     axes = [int(a) % data.ndim for a in given_axes]
+    if len(set(axes)) < len(axes):
+        errors.fail(call, f"axis: {axis} names a dimension twice")
     if 0 in axes:
         errors.fail(call, f"axis: {axis} names the partitions of {data.describe()}; only free axes are reduced")
     box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)

@@ -9,7 +9,7 @@ because an access pattern can express nothing else.
 from __future__ import annotations
 
 import numpy as np
-from nki.tracer import errors
+from nki.tracer import errors, whole
 
 WHOLE = (int, np.integer)
 
@@ -269,7 +269,10 @@ def broadcast_shape(shapes) -> tuple:
 
 def arange(*limits) -> Index:
     """`nl.arange(stop)`, `nl.arange(start, stop[, step])`."""
-    numbers = range(*(int(n) for n in limits))
+    given = whole.numbers("nl.arange", "limits", limits)
+    if not 1 <= len(given) <= 3 or given[2:] == (0,):
+        _fail(f"arange{given}: expected stop, or start, stop and a step other than 0")
+    numbers = range(*given)
     if not numbers:
         _fail(f"arange{tuple(limits)} is empty")
     return Index((len(numbers),), (numbers.step,), numbers.start)

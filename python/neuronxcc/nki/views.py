@@ -8,7 +8,7 @@ if no mask cuts it. Such an index is kept as an `Overflow`.
 from __future__ import annotations
 
 import numpy as np
-from nki.tracer import errors
+from nki.tracer import errors, whole
 from nki.tracer.layout import HBM
 from nki.tracer.tensor import Tensor
 
@@ -18,13 +18,15 @@ _FULL = slice(None)
 
 
 class Slice:
-    """`nl.ds(start, size)`."""
+    """`nl.ds(start, size)`. The start is a number, or a tile of one element."""
 
     __slots__ = ("start", "size")
 
-    def __init__(self, start: int, size: int):
-        self.start = start
-        self.size = size
+    def __init__(self, start, size):
+        self.start = start if hasattr(start, "tensor") else whole.number("nl.ds", "start", start)
+        self.size = whole.number("nl.ds", "size", size)
+        if self.size < 1:
+            errors.fail("nl.ds", f"size: expected at least 1, found {size}")
 
 
 class Overflow:
@@ -98,15 +100,15 @@ def view(tensor, key: tuple):
             firsts.append(part.first)
             dynamic_parts = (*dynamic_parts, (axis, part.offset)) if kind is DynamicIndex else dynamic_parts
         elif kind is slice:
-            start, size, step = _range(part, shape[axis])
+            start, size, step = _range(tensor, part, shape[axis], axis)
             if size < 1:
                 errors.fail("tensor[...]", f"{tensor.describe()}: the slice of dimension {axis} is empty")
             forms.append((size, step))
             firsts.append(start)
         elif kind is Slice:
             by_tile = hasattr(part.start, "tensor")
-            forms.append((int(part.size), 1))
-            firsts.append(0 if by_tile else int(part.start))
+            forms.append((part.size, 1))
+            firsts.append(0 if by_tile else part.start)
             dynamic_parts = (*dynamic_parts, (axis, part.start)) if by_tile else dynamic_parts
         elif kind is int or isinstance(part, (int, np.integer)):
             forms.append(1)
@@ -151,12 +153,13 @@ def _expanded(tensor, key, rank):
     return (*key[:at], *(_FULL,) * (rank - given), *key[at + len(dots) :])
 
 
-def _range(part, n):
+def _range(tensor, part, n, axis):
     """Returns start, size and step of a slice. A slice may leave the dimension if a mask cuts it.
     """
-    start = 0 if part.start is None else int(part.start)
-    stop = n if part.stop is None else int(part.stop)
-    step = 1 if part.step is None else int(part.step)
+    given = (0 if part.start is None else part.start, n if part.stop is None else part.stop, part.step or 1)
+    start, stop, step = whole.numbers("tensor[...]", f"slice of dimension {axis}", given)
+    if step < 1 or part.step == 0:
+        errors.fail("tensor[...]", f"{tensor.describe()}: the slice of dimension {axis} has the step {part.step}, expected at least 1")
     start, stop = start + n * (start < 0), stop + n * (stop < 0)
     return start, max(0, (stop - start + step - 1) // step), step
 

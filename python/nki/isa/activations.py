@@ -9,7 +9,7 @@ from ..tracer import session as sessions
 from .elementwise import scalar_operand
 from .enums import reduce_cmd
 from .instruction import DONE
-from .reductions import accumulate, free_axes
+from .reductions import accumulate, check_reduces, free_axes
 
 FUNCTIONS = {"copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid",
               "gelu_apprx_sigmoid_dx", "silu", "silu_dx", "tanh", "softplus", "mish", "erf", "erf_dx", "exp", "log",
@@ -37,6 +37,7 @@ def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command
     if function.name not in FUNCTIONS:
         errors.fail(call, f"op: {function!r} is no activation function of the scalar engine")
     reduction = operators.find(reduce_op, call, "reduce_op") if reduce_op is not None else None
+    check_reduces(call, "reduce_op", reduction)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)

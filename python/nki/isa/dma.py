@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import removed
-from ..tracer import errors, indirect, operands, operators, values
+from ..tracer import errors, indirect, operands, operators, values, whole
 from ..tracer import session as sessions
 from ..tracer.layout import PSUM
 from ..tracer.tensor import Columns
@@ -39,8 +39,8 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
             move(s, dst, src, skip)
         else:
             op = operators.find(dst_rmw_op, call, "dst_rmw_op")
-            both = operators.apply(op, s.read(dst), s.read(src).reshape(dst.shape))
-            s.write(dst, both)
+            both = operators.apply(op, s.read(dst, skip), s.read(src, skip).reshape(dst.shape))
+            _store(s, dst, both, _kept_rows(src, dst, skip), skip)
     s.note_write(dst)
     return DONE
 
@@ -69,20 +69,36 @@ def _queue_attributes(call, mode, by):
 
 def move(s, dst, src, skip=False):
     """Copies the values. Rows that `skip` leaves out keep their old values."""
-    bits = indirect.gather(src, skip) if src.dynamic is not None else src.bits()
+    bits = src.bits(skip)
     if src.dtype.raw != dst.dtype.raw or src.dtype is not dst.dtype:
         if not (src.dtype.packed or dst.dtype.packed):
             bits = values.encode(values.decode(bits, src.dtype), dst.dtype)
     bits = bits.reshape(dst.layout.shape)
-    kept = indirect.rows_in_bounds(src, skip)
+    kept = _kept_rows(src, dst, skip)
     if dst.dynamic is not None:
-        indirect.scatter(dst, bits, skip)
-    elif kept is not None and not kept.all():
-        old = dst.bits()
-        rows = kept if src.dynamic.vector else np.full(dst.shape[0], kept[0])
-        dst.put(np.where(rows.reshape([-1] + [1] * (len(dst.shape) - 1)), bits, old))
+        dst.put(bits, skip)
     else:
-        dst.put(bits)
+        dst.put(bits if kept is None else np.where(kept, bits, dst.bits()))
+
+
+def _kept_rows(src, dst, skip):
+    """Returns which rows of dst a transfer from src writes, as an array that broadcasts over dst. None: all
+    rows.
+    """
+    kept = indirect.rows_in_bounds(src, skip)
+    if kept is None or kept.all():
+        return None
+    rows = kept if src.dynamic.vector else np.full(dst.shape[0], kept[0])
+    return rows.reshape([-1] + [1] * (len(dst.shape) - 1))
+
+
+def _store(s, dst, numbers, kept, skip):
+    """Writes the rows of dst that are in bounds, and of these the kept ones."""
+    s.write(dst, numbers if kept is None else np.where(kept, numbers, s.read(dst, skip)), skip)
+
+
+def _both(one, two):
+    return two if one is None else one if two is None else one & two
 
 
 # The default order of the axes for 2, 3 and 4 dimensions. The first axis becomes the last.
@@ -95,7 +111,7 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
     call = "nki.isa.dma_transpose"
     s = sessions.active(call)
     _check_memories(call, dst, src)
-    order = tuple(axes) if axes is not None else _AXES.get(src.ndim)
+    order = whole.numbers(call, "axes", axes) if axes is not None else _AXES.get(src.ndim)
     if order is None or sorted(order) != list(range(src.ndim)):
         errors.fail(call, f"axes: {axes} is no order of src's {src.ndim} dimensions")
     shape = tuple(src.shape[a] for a in order)
@@ -105,7 +121,11 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
     attributes = (("transpose", True), *_indirect(dst, src), *_queue_attributes(call, dge_mode, engine))
     s.emit("dma_copy", "dma", ("dst", "src"), [dst, src], attributes)
     if s.values:
-        s.write(dst, np.ascontiguousarray(s.read(src).transpose(order)).reshape(dst.shape))
+        skip = oob_mode.name == "skip"
+        kept = _kept_rows(src, src, skip)
+        if kept is not None:
+            kept = np.broadcast_to(kept, src.shape).transpose(order).reshape(dst.shape)
+        _store(s, dst, np.ascontiguousarray(s.read(src, skip).transpose(order)).reshape(dst.shape), kept, skip)
     s.note_write(dst, unwritten_mask=None if unwritten_mask is None else unwritten_mask.transpose(order).reshape(dst.shape))
     return DONE
 
@@ -115,9 +135,12 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     call = "nki.isa.dma_compute"
     s = sessions.active(call)
     op = operators.find(reduce_op, call, "reduce_op")
-    srcs = list(srcs)
+    srcs = whole.items(call, "srcs", srcs, "tensors")
     if not 1 <= len(srcs) <= 16:
         errors.fail(call, f"srcs: expected 1 to 16 tensors, found {len(srcs)}")
+    factors = whole.items(call, "scales", () if scales is None else scales, "numbers") or [1.0] * len(srcs)
+    if len(factors) != len(srcs) or not all(map(operands.is_number, factors)):
+        errors.fail(call, f"scales: expected a number for each of {len(srcs)} sources, found {scales!r}")
     for i, src in enumerate(srcs):
         _check_memories(call, dst, src)
         if src.layout.size != dst.layout.size:
@@ -129,11 +152,11 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     found = next((i for i in map(_indirect, [dst] * len(srcs), srcs) if i), ())
     s.emit("dma_compute", "dma", names, [dst, *srcs], (("transpose", False), ("compute", op.name), *found))
     if s.values:
-        scales = scales or [1.0] * len(srcs)
-        total = None
-        for src, scale in zip(srcs, scales):
-            part = operators.as_float(s.read(src)).reshape(dst.shape) * np.float32(scale)
+        total, kept, skip = None, None, oob_mode.name == "skip"
+        for src, scale in zip(srcs, factors):
+            part = operators.as_float(s.read(src, skip)).reshape(dst.shape) * np.float32(scale)
             total = part if total is None else operators.apply(op, total, part)
-        s.write(dst, total)
+            kept = _both(kept, _kept_rows(src, dst, skip))
+        _store(s, dst, total, kept, skip)
     s.note_write(dst)
     return DONE

@@ -73,8 +73,9 @@ def memset(dst, value, engine=engine.unknown, name=None):
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "gpsimd", "scalar"))
     operands.on_chip(call, "dst", dst)
-    if not operands.is_number(value):
-        errors.fail(call, f"value: expected a number, found {operands.describe(value)}")
+    operands.number(call, "value", value)
+    if isinstance(value, int) and abs(value) > np.finfo(np.float64).max:
+        errors.fail(call, f"value: expected a number that float64 can hold, found one of {value.bit_length()} bits")
     check_gpsimd(call, by, dst)
     operands.in_partitions(call, "dst", dst)
     s.emit("memset", by, ("dst",), [dst], (("zero", bool(value == 0)),))
@@ -138,6 +139,12 @@ def scalar_operand(s, call, operand, value, data, bitwise=False):
     return numbers.reshape([-1] + [1] * (data.ndim - 1))
 
 
+def check_operand(call: str, operand: str, op, value):
+    """Raises an error if an operator of two inputs has no second one."""
+    if value is None and op is not None and op.inputs == 2 and op.name != "bypass":
+        errors.fail(call, f"{operand}: {op!r} takes a number or a tensor, found None")
+
+
 def with_scalar(op, a, scalar, reverse):
     if op.inputs == 1:
         return operators.apply(op, a)
@@ -157,6 +164,8 @@ def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, opera
     # Published kernels pass None for op0.
     first = operators.ALL["bypass"] if op0 is None else operators.find(op0, call, "op0")
     second = None if op1 is None else operators.find(op1, call, "op1")
+    check_operand(call, "operand0", first, operand0)
+    check_operand(call, "operand1", second, operand1)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
@@ -207,9 +216,12 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "gpsimd"), "vector")
     first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
+    check_operand(call, "operand0", first, operand0)
     for operand, view in (("dst", dst), ("data", data), ("operand1", operand1)):
         operands.on_chip(call, operand, view)
         operands.in_partitions(call, operand, view)
+    check_bitwise(call, first, dst, data)
+    check_bitwise(call, second, dst, data, operand1)
     operands.same_elements(call, "dst", dst, "data", data)
     operands.same_elements(call, "data", data, "operand1", operand1)
     operands.not_both_in_psum(call, "data", data, "operand1", operand1)
@@ -224,8 +236,9 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
     s.note_read(operand1, call, "operand1")
     s.emit("scalar_tensor_tensor", by, tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
-        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
-        other = operators.as_float(s.read(operand1)).reshape(data.shape)
+        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data, first.bitwise), reverse0)
+        other = s.read(operand1).reshape(data.shape)
+        other = other if second.bitwise else operators.as_float(other)
         s.write(dst, compute(second, *((other, numbers) if reverse1 else (numbers, other))))
     s.note_write(dst)
     return DONE

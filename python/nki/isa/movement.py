@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import dtypes, errors, operands
+from ..tracer import dtypes, errors, operands, whole
 from ..tracer import session as sessions
 from ..tracer.layout import SBUF
 from .instruction import DONE
@@ -20,10 +20,10 @@ def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "src", src)
-    mask = [int(i) for i in shuffle_mask]
+    mask = whole.numbers(call, "shuffle_mask", shuffle_mask)
     if len(mask) != 32 or any(not (0 <= i < 32 or i == _KEEP) for i in mask):
-        errors.fail(call, f"shuffle_mask: expected 32 numbers below 32 (or 255), found {mask}")
-    if dst.layout.free != src.layout.free or dst.dtype.itemsize != src.dtype.itemsize:
+        errors.fail(call, f"shuffle_mask: expected 32 numbers below 32 (or 255), found {list(mask)}")
+    if dst.layout.free != src.layout.free or dst.dtype is not src.dtype:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected equal types and free sizes")
     operands.in_partitions(call, "dst", dst)
     operands.in_partitions(call, "src", src)
@@ -39,7 +39,7 @@ def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
         bits, unwritten = wide.bits(), wide.storage.unwritten(wide.layout, wide.offset)
         unwritten_mask = np.zeros(dst.shape, bool)
         unwritten_mask[moved] = unwritten if unwritten is False else unwritten[sources].reshape(len(moved), *dst.shape[1:])
-        old[moved] = bits[sources].reshape(len(moved), *dst.shape[1:]).astype(dst.dtype.raw, copy=False)
+        old[moved] = bits[sources].reshape(len(moved), *dst.shape[1:])
         dst.put(old)
     chosen = ...
     if len(moved) < dst.shape[0]:
@@ -66,6 +66,7 @@ def nc_n_gather(dst, data, indices, name=None):
     operands.same_elements(call, "dst", dst, "indices", indices)
     if indices.dtype is not dtypes.uint32:
         errors.fail(call, f"indices: {indices.describe()}, expected uint32")
+    _check_gathered(call, dst, "data", data)
     unwritten_mask = s.note_read(data, call, "data")
     s.note_read(indices, call, "indices")
     s.emit("nc_n_gather", "gpsimd", ("dst", "src", "index"), [dst, data, indices])
@@ -83,6 +84,11 @@ def nc_n_gather(dst, data, indices, name=None):
     return DONE
 
 
+def _check_gathered(call, dst, operand, source):
+    if dst.dtype is not source.dtype or dst.layout.partitions != source.layout.partitions:
+        errors.fail(call, f"dst is {dst.describe()} and {operand} is {source.describe()}: expected equal types and partitions")
+
+
 def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, name=None):
     """Gathers elements for each 16 partitions. All 16 use the indices that they hold together, in
     the order of partitions.
@@ -97,9 +103,12 @@ def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=N
             call,
             f"src_buffer is {src_buffer.describe()} and index is {index.describe()}: expected equal multiples of 16",
         )
-    if num_elem_per_idx not in (1, 2, 4, 8, 16, 32):
+    if not index.dtype.integer:
+        errors.fail(call, f"index: {index.describe()}, expected integers")
+    _check_gathered(call, dst, "src_buffer", src_buffer)
+    if not isinstance(num_elem_per_idx, int) or num_elem_per_idx not in (1, 2, 4, 8, 16, 32):
         errors.fail(call, f"num_elem_per_idx: expected 1, 2, 4, 8, 16 or 32, found {num_elem_per_idx}")
-    count = num_valid_indices or index.layout.free * 16
+    count = whole.number(call, "num_valid_indices", num_valid_indices) if num_valid_indices else index.layout.free * 16
     if dst.layout.free != count * num_elem_per_idx:
         errors.fail(call, f"dst: {dst.describe()}, the gather has {count * num_elem_per_idx} elements in a partition")
     unwritten_mask = s.note_read(src_buffer, call, "src_buffer")

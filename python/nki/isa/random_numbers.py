@@ -41,7 +41,7 @@ def rand2(dst, min, max, name=None):
     operands.on_chip(call, "dst", dst)
     views, names = [dst], ["dst"]
     for i, value in enumerate((min, max)):
-        if operands.per_partition(call, ("min", "max")[i], value, dst.layout.partitions) is not None:
+        if operands.required_per_partition(call, ("min", "max")[i], value, dst.layout.partitions) is not None:
             s.note_read(value, call, ("min", "max")[i])
             views.append(value)
             names.append(f"scalar{i}")
@@ -61,7 +61,7 @@ def set_rng_seed(src_seeds, name=None):
 def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
     """Seeds the generator of an engine with one state per partition."""
     return _seed(
-        "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"))
+        "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"), "gpsimd")
     )
 
 
@@ -71,7 +71,7 @@ def rand_get_state(dst, engine=engine.gpsimd, name=None):
     """
     call = "nki.isa.rand_get_state"
     s = sessions.active(call)
-    by = operands.engine(call, engine, ("gpsimd", "vector"))
+    by = operands.engine(call, engine, ("gpsimd", "vector"), "gpsimd")
     if s.device.generation < (4 if by == "vector" else 3):
         errors.fail(call, f"{s.device.name} cannot store the state of {by}'s generator")
     operands.on_chip(call, "dst", dst)
@@ -94,7 +94,9 @@ def _seed(call, src_seeds, by):
     s.note_read(src_seeds, call, "src_seeds")
     s.emit("rng", by, ("src",), [src_seeds])
     if s.values:
-        s.random = np.random.default_rng(int(src_seeds.bits().reshape(-1)[0]) & 0xFFFFFFFF)
+        first = src_seeds.bits().reshape(-1)[:1]
+        bits = first if first.dtype.kind in "iu" else first.view(f"u{first.itemsize}")
+        s.random = np.random.default_rng(int(bits[0]) & 0xFFFFFFFF)
     return DONE
 
 
@@ -106,7 +108,7 @@ def dropout(dst, data, prob, name=None):
     operands.on_chip(call, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
     views, names = [dst, data], ["dst", "src"]
-    if operands.per_partition(call, "prob", prob, data.layout.partitions) is not None:
+    if operands.required_per_partition(call, "prob", prob, data.layout.partitions) is not None:
         s.note_read(prob, call, "prob")
         views.append(prob)
         names.append("scalar0")

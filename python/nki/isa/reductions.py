@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import errors, operands, operators
+from ..tracer import errors, operands, operators, whole
 from ..tracer import session as sessions
-from .elementwise import compute, scalar_operand, with_scalar
+from .elementwise import check_bitwise, check_operand, compute, scalar_operand, with_scalar
 from .enums import reduce_cmd
 from .instruction import DONE
 
@@ -20,9 +20,9 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     found = operators.find(op, call)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
-    axes = tuple(sorted(_axis(call, a, data) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))))
-    if found.identity is None:
-        errors.fail(call, f"op: {found!r} does not reduce")
+    axes = reduced_axes(call, axis, data)
+    check_reduces(call, "op", found)
+    check_bitwise(call, found, data)
     left = [n for a, n in enumerate(data.shape) if a not in axes]
     if dst.layout.partitions != data.layout.partitions or dst.layout.size != int(np.prod(left)):
         errors.fail(call, f"dst: {dst.describe()}, {list(data.shape)} reduced over {list(axes)} is {left}")
@@ -39,11 +39,23 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
     return DONE
 
 
-def _axis(call, axis, data):
-    found = int(axis) + data.ndim if axis < 0 else int(axis)
-    if not 0 < found < data.ndim:
-        errors.fail(call, f"axis: {axis} is no free axis of {data.describe()}")
-    return found
+def reduced_axes(call: str, axis, data) -> tuple:
+    """Returns the free axes that an instruction reduces, each once and in order. Negative ones count from
+    the end.
+    """
+    given = whole.numbers(call, "axis", axis if isinstance(axis, (tuple, list)) else (axis,))
+    for a in given:
+        if not 0 < (a + data.ndim if a < 0 else a) < data.ndim:
+            errors.fail(call, f"axis: {a} is no free axis of {data.describe()}")
+    axes = tuple(sorted(a % data.ndim for a in given))
+    if not axes or len(set(axes)) < len(axes):
+        errors.fail(call, f"axis: expected different free axes of {data.describe()}, found {axis!r}")
+    return axes
+
+
+def check_reduces(call: str, operand: str, op):
+    if op is not None and op.identity is None:
+        errors.fail(call, f"{operand}: {op!r} does not reduce")
 
 
 def tensor_partition_reduce(dst, op, data, name=None):
@@ -53,10 +65,11 @@ def tensor_partition_reduce(dst, op, data, name=None):
     found = operators.find(op, call)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
-    if dst.layout.free != data.layout.free:
-        errors.fail(
-            call, f"dst is {dst.describe()} and data is {data.describe()}: expected equally many in a partition"
-        )
+    check_reduces(call, "op", found)
+    check_bitwise(call, found, data)
+    if dst.layout.partitions != 1 or dst.layout.free != data.layout.free:
+        errors.fail(call, f"dst is {dst.describe()} and data is {data.describe()}: expected one partition in dst with as many "
+                          f"elements as a partition of data")  # fmt: skip
     s.note_read(data, call, "data")
     s.emit("tensor_partition_reduce", "gpsimd", ("dst", "src"), [dst, data], (("op", found.name),))
     if s.values:
@@ -100,6 +113,8 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
     call = "nki.isa.tensor_scalar_reduce"
     s = sessions.active(call)
     first, reduction = operators.find(op0, call, "op0"), operators.find(reduce_op, call, "reduce_op")
+    check_reduces(call, "reduce_op", reduction)
+    check_operand(call, "operand0", first, operand0)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
@@ -119,7 +134,7 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
            (("op0", first.name), ("op1", None), ("reverse0", bool(reverse0)), ("reverse1", False),
             ("reduce_op", reduction.name)))  # fmt: skip
     if s.values:
-        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
+        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data, first.bitwise), reverse0)
         s.write(dst, numbers)
         initial = 0.0 if reduce_init is None else scalar_operand(s, call, "reduce_init", reduce_init, data)
         part = reduction.reduce(numbers, free_axes(data)).reshape(-1)
@@ -137,6 +152,9 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
     call = "nki.isa.tensor_scalar_cumulative"
     s = sessions.active(call)
     first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
+    check_operand(call, "imm0", first, imm0)
+    if reduce_cmd.name in ("reset", "reset_reduce"):
+        check_reduces(call, "op1", second)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "src", src)
     operands.same_elements(call, "dst", dst, "src", src)
@@ -151,7 +169,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
     s.note_read(src, call, "src")
     s.emit("tensor_tensor_scan", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
-        numbers = with_scalar(first, s.read(src), scalar_operand(s, call, "imm0", imm0, src), False)
+        numbers = with_scalar(first, s.read(src), scalar_operand(s, call, "imm0", imm0, src, first.bitwise), False)
         flat = operators.as_float(numbers).reshape(src.shape[0], -1)
         start = 0.0 if imm1 is None else scalar_operand(s, call, "imm1", imm1, src)
         accumulate(s, call, "vector", second, _start_command(reduce_cmd), np.full(len(flat), second.identity, np.float32),
@@ -183,7 +201,7 @@ def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, rev
     operands.same_elements(call, "data0", data0, "data1", data1)
     operands.not_both_in_psum(call, "data0", data0, "data1", data1)
     views, names = [dst, data0, data1], ["dst", "src", "src1"]
-    scalar = operands.per_partition(call, "initial", initial, data0.layout.partitions)
+    scalar = operands.required_per_partition(call, "initial", initial, data0.layout.partitions)
     if scalar is not None:
         s.note_read(scalar, call, "initial")
         views.append(scalar)

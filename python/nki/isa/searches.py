@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import dtypes, errors, operands
+from ..tracer import dtypes, errors, operands, whole
 from ..tracer import session as sessions
 from .instruction import DONE
 
@@ -24,7 +24,7 @@ def topk(val_dst, idx_dst, src, n, sorted=False, name=None):
     """
     call = "nki.isa.topk"
     s = sessions.active(call)
-    n = int(n)
+    n = whole.number(call, "n", n)
     k, rows = _check_topk(call, val_dst, idx_dst, src, n), src.layout.partitions
     columns = -(-k // _GROUP_PARTITIONS)
     written = [view[:, :columns] if view.ndim == 2 else view for view in (val_dst, idx_dst)]

@@ -6,24 +6,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import dtypes, errors, operands, operators
+from ..tracer import dtypes, errors, operands, operators, whole
 from ..tracer import session as sessions
 from .elementwise import scalar_operand
 from .enums import reduce_cmd
 from .instruction import DONE
-from .reductions import accumulate, free_axes
+from .reductions import accumulate, check_reduces, free_axes
 
 _LOWEST_FLOAT = -3.4028235e38
 
 
 def _affine_numbers(call, dst, pattern, offset, channel_multiplier):
     """Returns the whole numbers of a pattern [[step, count], ...], one per element of dst."""
-    pairs = [(int(step), int(count)) for step, count in pattern]
+    pairs = whole.pairs(call, "pattern", pattern)
     if int(np.prod([n for _, n in pairs])) != dst.layout.free:
         errors.fail(
             call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}"
         )
-    numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * int(channel_multiplier) + int(offset)
+    channel, first = whole.number(call, "channel_multiplier", channel_multiplier), whole.number(call, "offset", offset)
+    numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * channel + first
     for axis, (step, count) in enumerate(pairs, 1):
         numbers = numbers + (np.arange(count) * step).reshape([-1 if a == axis else 1 for a in range(len(pairs) + 1)])
     return numbers.reshape(dst.shape)
@@ -52,6 +53,7 @@ def affine_select(
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
+    operands.number(call, "on_false_value", on_false_value)
     numbers = _affine_numbers(call, dst, pattern, offset, channel_multiplier)
     unwritten_mask = s.note_read(on_true_tile, call, "on_true_tile")
     s.emit("affine_select", "gpsimd", ("dst", "on_true"), [dst, on_true_tile], (("op", compare.name),))
@@ -80,9 +82,12 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
     if s.device.generation < 3:
         errors.fail(call, f"{s.device.name} does not have it")
     first, second = operators.find(comp_op0, call, "comp_op0"), operators.find(comp_op1, call, "comp_op1")
+    check_reduces(call, "reduce_op", operators.find(reduce_op, call, "reduce_op"))
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
+    operands.number(call, "range_start", range_start)
+    operands.number(call, "on_false_value", on_false_value)
     views, names = [dst, on_true_tile], ["dst", "on_true"]
     for i, bound in enumerate((bound0, bound1)):
         if operands.per_partition(call, f"bound{i}", bound, dst.layout.partitions) is None:
@@ -114,6 +119,7 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
     """
     call = "nki.isa.select_reduce"
     s = sessions.active(call)
+    check_reduces(call, "reduce_op", operators.find(reduce_op, call, "reduce_op"))
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "predicate", predicate)
     operands.on_chip(call, "on_true", on_true)
@@ -121,7 +127,7 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
     operands.same_elements(call, "dst", dst, "predicate", predicate)
     operands.not_both_in_psum(call, "on_true", on_true, "predicate", predicate)
     views, names = [dst, on_true, predicate], ["dst", "on_true", "mask"]
-    if operands.per_partition(call, "on_false", on_false, dst.layout.partitions) is not None:
+    if operands.required_per_partition(call, "on_false", on_false, dst.layout.partitions) is not None:
         s.note_read(on_false, call, "on_false")
         views.append(on_false)
         names.append("scalar0")
@@ -173,12 +179,19 @@ def _check_eight(call, operand, view, limit=16384):
         errors.fail(call, f"{operand}: {view.describe()}, expected 8 to {limit} elements in a partition")
 
 
+def _check_partitions(call, operand, view, other, partitions):
+    if view.layout.partitions != partitions.layout.partitions:
+        errors.fail(call, f"{operand} is {view.describe()} and {other} is {partitions.describe()}: expected equal partitions "
+                          f"({errors.PARTITION_MISMATCH})")  # fmt: skip
+
+
 def max8(dst, src, name=None):
     """dst = the eight largest elements of each partition, in descending order."""
     call = "nki.isa.max8"
     s = sessions.active(call)
     _check_eight(call, "dst", dst, 8)
     _check_eight(call, "src", src)
+    _check_partitions(call, "dst", dst, "src", src)
     s.note_read(src, call, "src")
     s.emit("max8", "vector", ("dst", "src"), [dst, src])
     if s.values:
@@ -211,6 +224,8 @@ def nc_find_index8(dst, data, vals, name=None):
     _check_eight(call, "dst", dst, 8)
     _check_eight(call, "data", data)
     _check_eight(call, "vals", vals, 8)
+    _check_partitions(call, "dst", dst, "data", data)
+    _check_partitions(call, "vals", vals, "data", data)
     if dst.dtype not in (dtypes.uint16, dtypes.uint32):
         errors.fail(call, f"dst: {dst.describe()}, expected uint16 or uint32")
     s.note_read(data, call, "data")
@@ -233,13 +248,19 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
     operands.on_chip(call, "dst", dst)
     _check_eight(call, "data", data)
     _check_eight(call, "vals", vals, 8)
+    _check_partitions(call, "vals", vals, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
+    operands.number(call, "imm", imm)
+    if dst_idx is not None:
+        _check_eight(call, "dst_idx", dst_idx, 8)
+        _check_partitions(call, "dst_idx", dst_idx, "data", data)
+        if not dst_idx.dtype.integer:
+            errors.fail(call, f"dst_idx: {dst_idx.describe()}, expected integers")
     s.note_read(data, call, "data")
     s.note_read(vals, call, "vals")
     if dst_idx is None:
         s.emit("nc_match_replace8", "vector", ("dst", "src", "src1"), [dst, data, vals])
     else:
-        _check_eight(call, "dst_idx", dst_idx, 8)
         s.emit("nc_match_replace8", "vector", ("dst", "dst1", "src", "src1"), [dst, dst_idx, data, vals])
     if s.values:
         a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data, vals))
@@ -263,6 +284,8 @@ def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
     operands.on_chip(call, "src", src, ("sbuf",))
     if dst.layout.free != src.layout.free + 1 or dst.layout.partitions != src.layout.partitions:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected one element more in dst")
+    operands.number(call, "padding_val", padding_val)
+    operands.number(call, "index_offset", index_offset)
     rows = slice(0, None, 16)
     unwritten_mask = s.note_read(src, call, "src")
     s.emit("nonzero_with_count", "gpsimd", ("dst", "src"), [dst, src])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import dtypes, errors, operands, releases
+from ..tracer import dtypes, errors, operands, releases, whole
 from ..tracer import session as sessions
 from ..tracer.layout import PSUM
 from ..tracer.registers import NkiScalar, Register
@@ -14,17 +14,30 @@ from .instruction import DONE
 
 def register_alloc(x=None):
     """Returns a register that holds nothing, a number, or the value of a tensor of one element."""
-    sessions.active("nki.isa.register_alloc")
+    call = "nki.isa.register_alloc"
+    sessions.active(call)
     if isinstance(x, Tensor):
         register = Register()
         register_load(register, x)
         return register
-    return Register(x.number if isinstance(x, Register) else None if x is None else int(x))
+    return Register(None if x is None else _number_of(call, "x", x))
 
 
 def register_move(dst, src):
-    dst.number = src.number if isinstance(src, Register) else int(src)
+    call = "nki.isa.register_move"
+    _register(call, "dst", dst).number = _number_of(call, "src", src)
     return DONE
+
+
+def _register(call, operand, value) -> Register:
+    if not isinstance(value, Register):
+        errors.fail(call, f"{operand}: expected a register, found {operands.describe(value)}")
+    return value
+
+
+def _number_of(call, operand, value):
+    """Returns the number in a register, None if it is unknown, or the number itself."""
+    return value.number if isinstance(value, Register) else whole.number(call, operand, value)
 
 
 def _single_element(call, operand, view):
@@ -40,6 +53,7 @@ def register_load(dst, src):
     """
     call = "nki.isa.register_load"
     s = sessions.active(call)
+    _register(call, "dst", dst)
     _single_element(call, "src", src)
     s.note_read(src, call, "src")
     s.emit("register_load", "any", ("src",), [src])
@@ -50,6 +64,7 @@ def register_load(dst, src):
 def register_store(dst, src):
     call = "nki.isa.register_store"
     s = sessions.active(call)
+    _register(call, "src", src)
     _single_element(call, "dst", dst)
     s.emit("register_store", "any", ("dst",), [dst])
     if s.values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..tracer import device as devices
-from ..tracer import dtypes, errors, operands, values
+from ..tracer import dtypes, errors, operands, values, whole
 from ..tracer import session as sessions
 from ..tracer.layout import PSUM, SBUF
 from .enums import engine, matmul_perf_mode
@@ -25,14 +25,16 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     has written dst before.
     """
     s = sessions.active(_CALL)
+    position = whole.numbers(_CALL, "tile_position", tile_position) if tile_position else ()
+    tile = whole.numbers(_CALL, "tile_size", tile_size) if tile_size else ()
     double = perf_mode is not None and getattr(perf_mode, "name", perf_mode) != "none"
     try:
-        key = ("nc_matmul", dst.layout, stationary.layout, moving.layout, is_transpose, double, tile_size or ())
+        key = ("nc_matmul", dst.layout, stationary.layout, moving.layout, is_transpose, double, tile)
         checked = s.state.get(key)
     except (AttributeError, TypeError):
         key = checked = None
     if checked is None:
-        _check(s, dst, stationary, moving, is_transpose, double, tuple(tile_size or ()))
+        _check(s, dst, stationary, moving, is_transpose, double, tile)
         onezero = (
             (("onezero", "stationary"),)
             if is_stationary_onezero
@@ -50,8 +52,8 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         errors.fail(_CALL, f"dst: {dst.describe()}: accumulate=True adds to what memset or a copy has written, which {s.device.name} "
                            f"does not define; let the first product overwrite, with accumulate=None or False")  # fmt: skip
     attributes = (("accumulate", add is not False), *checked)
-    if tile_position or tile_size:
-        attributes += (("tile_position", tuple(map(int, tile_position))), ("tile_size", tuple(map(int, tile_size))))
+    if position or tile:
+        attributes += (("tile_position", position), ("tile_size", tile))
     s.emit("nc_matmul", "tensor", _NAMES, [dst, stationary, moving], attributes)
     if s.values:
         _multiply(s, dst, stationary, moving, is_transpose, double, add)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import isa
-from ..tracer import errors, operands
+from ..tracer import dtypes, errors, operands, whole
 from ..tracer.operators import ALL
 from .creation import ndarray
 from .math import elementwise, mean, reduction, unary
@@ -12,6 +12,7 @@ from .memory import psum
 
 def var(x, axis, dtype=None, keepdims=True):
     """Returns the mean squared distance from the mean. The reduced axes stay with one element."""
+    operands.tensor("nki.language.var", "x", x)
     center = mean(x, axis, "float32", True)
     distance = elementwise(ALL["subtract"], x, center, "float32")
     return mean(unary(ALL["square"], distance), axis, dtype or x.dtype, True)
@@ -26,6 +27,10 @@ def softmax(x, axis=-1, dtype=None):
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None):
     """Returns x / sqrt(sum of squares / n + epsilon) * w."""
+    call = "nki.language.rms_norm"
+    operands.tensor(call, "x", x)
+    if not operands.is_number(n) or n <= 0:
+        errors.fail(call, f"n: expected the number of values, found {operands.describe(n)}")
     wide = compute_dtype or "float32"
     squares = reduction("add", unary(ALL["square"], x, wide), axis, wide, True)
     scaled = ndarray(squares.shape, wide)
@@ -36,7 +41,10 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None):
 
 def where(condition, x, y, dtype=None):
     """Returns x where the condition is not zero, else y."""
-    shaped = next((v for v in (x, y) if not operands.is_number(v)), condition)
+    call = "nki.language.where"
+    operands.tensor(call, "condition", condition)
+    tiles = [operands.tensor(call, name, v) for name, v in (("x", x), ("y", y)) if not operands.is_number(v)]
+    shaped = tiles[0] if tiles else condition
     out = ndarray(condition.shape, dtype or shaped.dtype)
     if operands.is_number(y):
         isa.memset(out, y)
@@ -64,6 +72,9 @@ def transpose(x, dtype=None):
 
 def matmul(x, y, transpose_x=False):
     """Returns x @ y, or x.T @ y, in PSUM."""
+    call = "nki.language.matmul"
+    operands.tensor(call, "x", x)
+    operands.tensor(call, "y", y)
     stationary = x if transpose_x else transpose(x)
     out = ndarray((stationary.layout.free, y.layout.free), "float32", buffer=psum)
     isa.nc_matmul(out, stationary, y)
@@ -71,14 +82,16 @@ def matmul(x, y, transpose_x=False):
 
 
 def expand_dims(x, axis):
-    return x.expand_dim(axis)
+    return operands.tensor("nki.language.expand_dims", "x", x).expand_dim(axis)
 
 
 def broadcast_to(x, shape, dtype=None):
     """Returns a tile of that shape in which axes of one element are repeated."""
-    shape = tuple(shape)
-    if x.shape[0] != shape[0] and x.shape[0] != 1:
-        errors.fail("nki.language.broadcast_to", f"{x.describe()} does not become {list(shape)}")
+    call = "nki.language.broadcast_to"
+    operands.tensor(call, "x", x)
+    shape = whole.numbers(call, "shape", shape)
+    if not shape or x.shape[0] not in (1, shape[0]):
+        errors.fail(call, f"{x.describe()} does not become {list(shape)}")
     out = ndarray(shape, dtype or x.dtype)
     wide = x.broadcast_to((x.shape[0], *shape[1:]))
     if x.shape[0] == shape[0]:
@@ -95,12 +108,19 @@ def broadcast_to(x, shape, dtype=None):
 
 def gather_flattened(data, indices, axis=0, dtype=None):
     """Returns elements of each partition by their index in the partition."""
-    out = ndarray(indices.shape, dtype or data.dtype)
-    isa.nc_n_gather(out, data, indices)
+    call = "nki.language.gather_flattened"
+    operands.tensor(call, "data", data)
+    gathered = ndarray(operands.tensor(call, "indices", indices).shape, data.dtype)
+    isa.nc_n_gather(gathered, data, indices)
+    if dtype is None or dtypes.find(dtype) is data.dtype:
+        return gathered
+    out = ndarray(indices.shape, dtype)
+    isa.tensor_copy(out, gathered)
     return out
 
 
 def dropout(x, rate, dtype=None):
+    operands.tensor("nki.language.dropout", "x", x)
     out = ndarray(x.shape, dtype or x.dtype)
     isa.dropout(out, x, rate)
     return out

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import isa, removed
-from ..tracer import dtypes, errors, operands
+from ..tracer import device as devices
+from ..tracer import dtypes, errors, operands, whole
 from ..tracer import session as sessions
 from ..tracer.indexing import DynamicSlice
 from ..tracer.layout import HBM
@@ -45,6 +46,7 @@ def ones(shape, dtype, buffer=sbuf, name="") -> Tensor:
 
 
 def zeros_like(x, dtype=None, buffer=None, name="") -> Tensor:
+    operands.tensor("nki.language.zeros_like", "x", x)
     return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
@@ -52,6 +54,7 @@ def empty_like(x, dtype=None, buffer=None, name=""):
     """Returns new storage of the geometry of a tensor, or since NKI 0.7 of a grid."""
     if hasattr(x, "allocated_like"):
         return x.allocated_like(dtype or x.dtype, buffer or x.buffer, name)
+    operands.tensor("nki.language.empty_like", "x", x)
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
@@ -59,18 +62,21 @@ def _fill(tensor, value):
     if tensor.memory != HBM:
         isa.memset(tensor, value)
         return
-    # HBM is filled from a tile in SBUF, 128 rows at a time.
+    # HBM is filled from a tile in SBUF, 128 rows at a time, and wide rows part by part.
     rows = tensor.reshape((tensor.shape[0], tensor.size // tensor.shape[0]))
-    tile = ndarray((min(128, rows.shape[0]), rows.shape[1]), tensor.dtype)
+    height, width = rows.shape
+    widest = sessions.current.device.usable_sbuf_bytes // 2 // tensor.itemsize
+    tile = ndarray((min(128, height), min(width, widest)), tensor.dtype)
     isa.memset(tile, value)
-    for first in range(0, rows.shape[0], tile.shape[0]):
-        count = min(tile.shape[0], rows.shape[0] - first)
-        isa.dma_copy(rows[first : first + count], tile[0:count])
+    for top in range(0, height, tile.shape[0]):
+        for left in range(0, width, tile.shape[1]):
+            part = rows[top : min(top + tile.shape[0], height), left : min(left + tile.shape[1], width)]
+            isa.dma_copy(part, tile[0 : part.shape[0], 0 : part.shape[1]])
 
 
 def rand(shape, dtype, buffer=sbuf, name="") -> Tensor:
     """Returns uniform random numbers in [0, 1)."""
-    tensor = ndarray(shape, dtype, buffer, name)
+    tensor = operands.on_chip("nki.language.rand", "buffer", ndarray(shape, dtype, buffer, name))
     s = sessions.current
     s.emit("rng", "vector", ("dst",), [tensor])
     if s.values:
@@ -108,6 +114,9 @@ def store(dst, value):
 
 
 def load_transpose2d(src, dtype=None) -> Tensor:
+    call = "nki.language.load_transpose2d"
+    if operands.tensor(call, "src", src).ndim != 2:
+        errors.fail(call, f"src: {src.describe()}, expected two dimensions")
     tensor = ndarray((src.shape[1], src.shape[0]), dtype or src.dtype)
     isa.dma_transpose(tensor, src)
     return tensor
@@ -126,6 +135,8 @@ def shared_constant(constant, dtype=None) -> Tensor:
         if isinstance(constant, (str, bytes)) or hasattr(constant, "__fspath__")
         else np.asarray(constant)
     )
+    if data.size < 1 or data.ndim < 1:
+        errors.fail(call, f"constant: expected an array with elements, found one of shape {list(data.shape)}")
     found = dtypes.find(dtype or data.dtype)
     if found is None and data.dtype.kind == "f":
         found = dtypes.float32
@@ -138,8 +149,13 @@ def shared_constant(constant, dtype=None) -> Tensor:
 
 def shared_identity_matrix(n, dtype="uint8", dst=None) -> Tensor:
     """Returns the identity matrix in SBUF, loaded from a constant."""
-    s = sessions.active("nki.language.shared_identity_matrix")
-    found = dtypes.find(dtype)
+    call = "nki.language.shared_identity_matrix"
+    s = sessions.active(call)
+    n, found = whole.number(call, "n", n), dtypes.find(dtype)
+    if not 1 <= n <= devices.PARTITIONS:
+        errors.fail(call, f"n: expected 1 to {devices.PARTITIONS} partitions, found {n}")
+    if found is None:
+        errors.fail(call, f"dtype: expected an element type of nki.language, found {dtype!r}")
     cached = s.state.setdefault("identities", {})
     if (n, found) not in cached:
         cached[n, found] = s.argument("identity", found, (n, n), np.eye(n, dtype=np.float32))

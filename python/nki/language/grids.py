@@ -141,12 +141,18 @@ class NkiGrid:
         return self._backing.view(self._first, self._count, kept, self.tile_shape)
 
     def __len__(self):
+        if not self.shape:
+            self._wrong("len", "a single tile has no coordinates")
         return self.shape[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key):
         key = key if type(key) is tuple else (key,)
-        if Ellipsis in key:
-            at = key.index(Ellipsis)
+        dots = [i for i, part in enumerate(key) if part is Ellipsis]
+        if dots:
+            at = dots[0]
             key = (*key[:at], *(slice(None),) * (len(self.shape) - len(key) + 1), *key[at + 1 :])
         if len(key) > len(self.shape):
             self._wrong("[...]", f"{len(key)} indices for a grid of {list(self.shape)}")

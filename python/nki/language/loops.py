@@ -6,11 +6,15 @@ the trace. Loops of the device are in device_loops.py.
 
 from __future__ import annotations
 
-from ..tracer import errors, releases, trace
+from ..tracer import errors, releases, trace, whole
 from ..tracer import session as sessions
 
 _KINDS = {"affine_range": "affine", "sequential_range": "sequential", "static_range": "static", "dynamic_range": "dynamic",
           "range": "static"}  # fmt: skip
+
+
+# The largest number of iterations of a loop. Assumed: no kernel reaches it within its limits.
+_MOST_ITERATIONS = (1 << 31) - 1
 
 
 class Loop:
@@ -57,9 +61,14 @@ def _loop(name, start, stop, step):
     call = f"nki.language.{name}"
     try:
         first, last = (0, start.__index__()) if stop is None else (start.__index__(), stop.__index__())
-        return Loop(_KINDS[name], range(first, last, step.__index__()))
-    except (AttributeError, ValueError):
+        loop = Loop(_KINDS[name], range(first, last, step.__index__()))
+    except errors.NkiValidationError:
+        raise  # that of a register
+    except (AttributeError, TypeError, ValueError):
         errors.fail(call, f"expected whole numbers, found {start!r}, {stop!r}, {step!r}")
+    if loop.range[:_MOST_ITERATIONS] != loop.range:
+        errors.fail(call, f"expected fewer than 2^31 iterations, found {loop.range}")
+    return loop
 
 
 def counted_loop(lower: int, upper: int, step: int) -> Loop:
@@ -99,15 +108,25 @@ def dynamic_range(start, stop=None, step=1, **unused):
 
 
 def program_id(axis=0):
-    s = sessions.active("nki.language.program_id")
+    call = "nki.language.program_id"
+    s = sessions.active(call)
+    axis = _axis(call, axis)
     return s.program[axis] if axis < len(s.program) else 0
 
 
+def _axis(call, axis):
+    found = whole.number(call, "axis", axis)
+    if found < 0:
+        errors.fail(call, f"axis: expected 0 or more, found {axis}")
+    return found
+
+
 def num_programs(axes=0):
-    s = sessions.active("nki.language.num_programs")
+    call = "nki.language.num_programs"
+    s = sessions.active(call)
     chosen = range(len(s.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
     count = 1
-    for axis in chosen:
+    for axis in (_axis(call, a) for a in chosen):
         count *= s.grid[axis] if axis < len(s.grid) else 1
     return count
 

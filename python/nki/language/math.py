@@ -11,6 +11,7 @@ import builtins
 
 from .. import isa
 from ..isa import activations
+from ..isa.reductions import reduced_axes
 from ..tracer import dtypes, errors, operands, operators
 from ..tracer.tensor import Tensor
 from .creation import ndarray
@@ -53,6 +54,7 @@ def elementwise(op, x, y, dtype=None) -> Tensor:
     if operands.is_number(x) and operands.is_number(y):
         return op.evaluate(x, y)
     if operands.is_number(x):
+        y = operands.tensor(call, "y", y)
         out = ndarray(y.shape, dtype or y.dtype)
         isa.tensor_scalar(out, y, op, x, reverse0=op.name not in _REVERSED)
         return out
@@ -114,13 +116,18 @@ average = operators.ALL["average"]
 bypass = operators.ALL["bypass"]
 
 
+# The functions that reduce, by the operator's name.
+_REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "prod", "logical_and": "all"}
+
+
 def reduction(name, x, axis, dtype=None, keepdims=False) -> Tensor:
     """Returns x reduced over its last free axes."""
-    x = operands.tensor(f"nki.language.{name}", "x", x)
-    axes = sorted(a % x.ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    call = f"nki.language.{_REDUCTIONS[name]}"
+    x = operands.tensor(call, "x", x)
+    axes = reduced_axes(call, axis, x)
     kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
     out = ndarray(kept, dtype or x.dtype)
-    isa.tensor_reduce(out, operators.ALL[name], x, tuple(axes))
+    isa.tensor_reduce(out, operators.ALL[name], x, axes)
     if keepdims or x.ndim - len(axes) < 2:
         return out
     return out.reshape(tuple(n for a, n in enumerate(x.shape) if a not in axes))

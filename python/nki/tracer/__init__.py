@@ -15,6 +15,7 @@
     operators   ALU operators and activation functions
     operands    checks of instructions' operands
     location    the user's line that is being executed
+    whole       the whole numbers that a kernel passes
     errors      error messages that begin with that line
     device      limits of the device generations
 

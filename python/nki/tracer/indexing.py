@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from . import dtypes, errors
+from . import dtypes, errors, whole
 from .dtypes import find
 from .layout import HBM, SBUF, row_major
 from .registers import NkiScalar, Register
@@ -114,18 +114,20 @@ def _slice_range(tensor, part, n, axis):
         start += n
     if stop < 0:
         stop += n
-    if step < 1 or not 0 <= start < stop <= n:
+    if step < 1:
+        _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}: expected a step of at least 1")
+    if not 0 <= start < stop <= n:
         _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements ({errors.OUT_OF_BOUNDS})")
     return start, (stop - start + step - 1) // step, step
 
 
 def _dynamic_slice(tensor, part, n, axis):
-    size = int(part.size)
+    size = whole.number("nki.language.ds", "size", part.size)
     if isinstance(part.start, Register):
         if not 0 < size <= n:
             _fail(tensor, f"{size} elements of dimension {axis}, which has {n} ({errors.OUT_OF_BOUNDS})")
         return 0, size, 1, part.start
-    start = int(part.start)
+    start = whole.number("nki.language.ds", "start", part.start)
     if size < 1 or start < 0 or start + size > n:
         _fail(tensor, f"elements {start} to {start + size} of dimension {axis}, which has {n} elements ({errors.OUT_OF_BOUNDS})")
     return start, size, 1, None
@@ -139,6 +141,8 @@ def _dynamic_index(tensor, dynamic, register, stride, limit, vector=False):
     if isinstance(register, NkiScalar):
         register.usable("tensor[...]")
     if isinstance(register, Tensor):
+        if not register.dtype.integer:
+            _fail(tensor, f"the index is {register.describe()}, expected integers")
         return Dynamic(register, None, stride, limit, vector)
     if tensor.memory != HBM and getattr(register, "dtype", None) is dtypes.int64:
         _fail(tensor, "a scalar of 64 bits indexes tensors in hbm only")
@@ -153,9 +157,11 @@ def inferred(shape: tuple, size: int) -> tuple | None:
     """Returns `shape` with its -1 replaced so that it has `size` elements, or None if that is
     impossible.
     """
+    if not shape:
+        return None
     if shape.count(-1) == 1:
         known = -prod(shape)
-        if known <= 0 or size % known:
+        if size < 1 or min(shape) < -1 or known <= 0 or size % known:
             return None
         return tuple(size // known if n == -1 else n for n in shape)
     return shape if prod(shape) == size and all(n > 0 for n in shape) else None
@@ -168,19 +174,21 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
     """`tensor.ap(...)`: a view by pairs (stride, count) over the storage, in elements of `dtype`.
     """
     base = tensor if dtype is None else reinterpreted_base(tensor, dtype, "tensor.ap")
-    pairs = [(int(s), int(n)) for s, n in pattern]
+    pairs = whole.pairs("tensor.ap", "pattern", pattern)
     shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
-    if not pairs or min(shape) < 1:
+    if not pairs:
         errors.fail("tensor.ap", f"{tensor.describe()}: pattern {list(pattern)} has no elements")
     begin = base.offset
     dynamic = tensor.dynamic
     if isinstance(offset, Register):
         dynamic = _dynamic_index(tensor, None, offset, 1, base.storage.layout.size)
     elif offset is not None:
-        begin += int(offset)
+        begin += whole.number("tensor.ap", "offset", offset)
+    if scalar_offset is not None and vector_offset is not None:
+        errors.fail("tensor.ap", f"{tensor.describe()}: expected scalar_offset or vector_offset, found both")
     index_of = scalar_offset if scalar_offset is not None else vector_offset
     if index_of is not None:
-        dim = int(indirect_dim)
+        dim = whole.number("tensor.ap", "indirect_dim", indirect_dim)
         if not 0 <= dim < tensor.ndim:
             errors.fail("tensor.ap", f"{tensor.describe()}: no dimension {dim} to index")
         # The stride is that of the tensor's own type. A reinterpreted pattern counts elements of
@@ -313,7 +321,7 @@ def columns(tensor, index_of, count):
         errors.fail(call, f"index: expected integers [partitions, columns] in sbuf, found {found}")
     if index_of.shape[0] != tensor.shape[0]:
         errors.fail(call, f"index: {index_of.describe()}, expected the {tensor.shape[0]} partitions of {tensor.describe()}")
-    count = index_of.size if count is None else int(count)
+    count = index_of.size if count is None else whole.number(call, "num_elem", count)
     if count < 1:
         errors.fail(call, f"num_elem: expected at least 1, found {count}")
     dynamic = _dynamic_index(tensor, None, index_of, 1, 0)
@@ -327,12 +335,17 @@ def columns(tensor, index_of, count):
 def rearranged(tensor, source, target, sizes):
     """`tensor.rearrange`: splits, reorders and merges named dimensions."""
     view, names = tensor, []
+    source, target = (whole.items("tensor.rearrange", n, p, "names of dimensions and tuples of names")
+                      for n, p in (("src_pattern", source), ("dst_pattern", target)))  # fmt: skip
     for part in source:
         group = (part,) if isinstance(part, str) else tuple(part)
         at = len(names)
         if len(group) > 1:
             view = view.reshape_dim(at, tuple(sizes.get(name, -1) for name in group))
         names += group
+    for name, n in zip(names, view.shape):
+        if sizes.get(name, n) != n:
+            errors.fail("tensor.rearrange", f"{tensor.describe()}: dimension {name!r} has {n} elements, and fixed_sizes says {sizes[name]}")
     flat = [name for part in target for name in ((part,) if isinstance(part, str) else part)]
     if sorted(flat) != sorted(names):
         errors.fail("tensor.rearrange", f"{source} and {target} do not name the same dimensions")

@@ -47,13 +47,27 @@ def same_elements(call: str, first: str, a: Tensor, second: str, b: Tensor):
 
 
 def per_partition(call: str, operand: str, value, partitions: int):
-    """A number, or a tensor with one element for each partition. Returns the tensor or None."""
+    """Checks an operand that is a number, or a tensor with one element for each partition. Returns the
+    tensor or None.
+    """
     if value is None or is_number(value):
         return None
     view = on_chip(call, operand, value)
     if view.layout.free != 1 or view.layout.partitions != partitions:
         errors.fail(call, f"{operand}: {view.describe()}, expected a number or a tensor of shape [{partitions}, 1]")
     return view
+
+
+def required_per_partition(call: str, operand: str, value, partitions: int):
+    """Does the same for an operand that an instruction cannot do without."""
+    number(call, operand, 0 if isinstance(value, Tensor) else value, "a number or a tensor")
+    return per_partition(call, operand, value, partitions)
+
+
+def number(call: str, operand: str, value, expected: str = "a number"):
+    """Raises an error if an operand is no number."""
+    if not is_number(value):
+        errors.fail(call, f"{operand}: expected {expected}, found {describe(value)}")
 
 
 def is_number(value) -> bool:

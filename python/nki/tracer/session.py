@@ -14,7 +14,7 @@ import numpy as np
 
 from . import bodies, releases
 from . import device as devices
-from . import carried, dtypes, errors, location, overlaps, perturbation, races, values
+from . import carried, dtypes, errors, location, overlaps, perturbation, races, values, whole
 from .layout import HBM, PSUM, SBUF, Layout
 from .storage import Storage
 from .tensor import Columns, Tensor
@@ -25,6 +25,8 @@ current: Session | None = None
 # The largest tensor in HBM of which each byte is known to be written or not while no values are
 # computed. Of a larger one only a range is known. Assumed: it keeps the marks below 256 MiB.
 _MOST_MARKED_BYTES = 256 << 20
+# The largest tensor in elements. Equal to the limit of the reader of traces.
+_MOST_ELEMENTS = 1 << 46
 
 
 class Session:
@@ -142,6 +144,7 @@ class Session:
             errors.fail(call, f"dtype: expected an element type of nki.language, found {dtype!r}")
         if memory != HBM:
             self._check_fits(shape, found, memory, call)
+        _check_name(name, call)
         source = self.trace.sources.here()
         storage = Storage(self, name or self.trace.sources.names[source], memory, found, shape)
         place = -1
@@ -159,17 +162,11 @@ class Session:
         return Tensor(storage, storage.layout, 0)
 
     def _checked_shape(self, shape, call):
-        if isinstance(shape, (int, np.integer)):
-            shape = (shape,)
-        try:
-            sizes = tuple(int(n) for n in shape)
-            whole = not any(isinstance(n, float) and n != size for n, size in zip(shape, sizes))
-        except (TypeError, ValueError):
-            whole = False
-        if not whole:
-            errors.fail(call, f"shape: expected whole numbers, found {shape!r}")
+        sizes = whole.numbers(call, "shape", (shape,) if isinstance(shape, (int, np.integer)) else shape)
         if any(n < 1 for n in sizes) or not sizes:
             errors.fail(call, f"shape: expected sizes of at least 1, found {list(sizes)}")
+        if prod(sizes) > _MOST_ELEMENTS:
+            errors.fail(call, f"shape: expected at most 2^46 elements, found {list(sizes)}")
         return sizes
 
     def _check_fits(self, shape, dtype, memory, call):
@@ -188,7 +185,7 @@ class Session:
     def _checked_address(self, address, storage, call):
         if storage.memory == HBM or not isinstance(address, (tuple, list)) or len(address) != 2:
             errors.fail(call, f"address: expected (partition, byte) of a tensor on chip, found {address!r}")
-        partition, byte = int(address[0]), int(address[1])
+        partition, byte = whole.numbers(call, "address", address)
         capacity = devices.PSUM_BYTES if storage.memory == PSUM else self.device.sbuf_bytes
         end = byte + storage.row * storage.dtype.itemsize
         if partition < 0 or partition + storage.shape[0] > devices.PARTITIONS or byte < 0 or end > capacity:
@@ -322,18 +319,31 @@ class Session:
             found = mine if found is None else found | mine
         return found
 
-    def read(self, view: Tensor) -> np.ndarray:
-        """Returns the numbers of a view: float32, or the integers themselves."""
-        return values.decode(view.bits(), view.layout.dtype)
+    def read(self, view: Tensor, skip: bool = False) -> np.ndarray:
+        """Returns the numbers of a view: float32, or the integers themselves. `skip` is that of
+        `Tensor.bits`.
+        """
+        return values.decode(view.bits(skip), view.layout.dtype)
 
-    def write(self, view: Tensor, numbers: np.ndarray):
+    def write(self, view: Tensor, numbers: np.ndarray, skip: bool = False):
         """Rounds `numbers` to the view's type and stores them. They may have another shape with as
-        many elements.
+        many elements. `skip` is that of `Tensor.put`.
         """
         if perturbation.active is not None and view.layout.dtype is dtypes.float32 and not self._is_exact:
             numbers = perturbation.moved_by_one_ulp(np.asarray(numbers, np.float32))
         bits = values.encode(numbers, view.layout.dtype)
-        view.put(bits.reshape(view.layout.shape) if bits.size == view.layout.size else bits)
+        view.put(bits.reshape(view.layout.shape) if bits.size == view.layout.size else bits, skip)
+
+
+def _check_name(name, call):
+    if name is None:
+        return
+    if not isinstance(name, str):
+        errors.fail(call, f"name: expected a string, found {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        errors.fail(call, f"name: expected text in Unicode, found {name!r}")
 
 
 def _indirect_attribute(engine, operands, views):

@@ -5,8 +5,8 @@ A storage is an allocation or an argument. `alias` returns the same bytes as ano
 an instance of its own whose `root` is the allocation. When Python drops the last view, the storage
 records its release in the trace.
 
-With values, and in HBM, it is known exactly, byte by byte, what was written. On chip without
-values only the range between the first and the last written element is known. In PSUM, `started` marks the elements on
+With values, and in HBM, the written bytes are known exactly. On chip without values only the range
+between the first and the last written element is known. In PSUM, `started` marks the elements on
 which an accumulation has begun. A read of the sum ends the accumulation, so that the next product
 begins a new one.
 """
@@ -29,6 +29,7 @@ class Storage:
                  "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
+        self._root = root  # only for an alias
         self.session = session
         self.id = -1
         self.name = name
@@ -37,7 +38,6 @@ class Storage:
         self.shape = shape
         self.row = prod(shape[1:]) if memory != HBM else 0
         self.bytes = prod(shape) * dtype.itemsize
-        self._root = root  # only for an alias
         self._aliases = None
         self.kind = -1
         self.partition = 0

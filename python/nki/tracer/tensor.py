@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from . import dtypes, errors, indexing
+from . import dtypes, errors, indexing, whole
 from .layout import HBM, Layout, reshaped_strides
 
 _CALL = "tensor"
@@ -128,23 +128,24 @@ class Tensor:
 
     # Bits
 
-    def bits(self) -> np.ndarray:
+    def bits(self, skip: bool = False) -> np.ndarray:
         """Returns a NumPy view of the raw bits. The result is a copy if their place depends on a
-        run-time index.
+        run-time index. With `skip`, rows out of bounds are no error and have the bits at index 0.
         """
         if self.dynamic is None:
             return self.storage.bits(self.layout, self.offset)
         from . import indirect
 
-        return indirect.gather(self)
+        return indirect.gather(self, skip)
 
-    def put(self, bits: np.ndarray):
+    def put(self, bits: np.ndarray, skip: bool = False):
+        """Writes the raw bits. With `skip`, rows out of bounds are left out."""
         if self.dynamic is None:
             self.storage.bits(self.layout, self.offset)[...] = bits
         else:
             from . import indirect
 
-            indirect.scatter(self, bits)
+            indirect.scatter(self, bits, skip)
 
     # Views
 
@@ -174,10 +175,10 @@ class Tensor:
         return indexing.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
 
     def reshape(self, *sizes, shape=None) -> Tensor:
-        shape = sizes if shape is None else shape
+        shape = sizes if shape is None else (shape,)
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
             shape = shape[0]
-        new = indexing.inferred(tuple(int(n) for n in shape), self.size)
+        new = indexing.inferred(whole.numbers("tensor.reshape", "shape", shape), self.size)
         if new is None:
             self._wrong("reshape", f"{list(shape)} has not the {self.size} elements of {list(self.shape)}")
         if self.memory != HBM and new[0] != self.shape[0]:
@@ -196,7 +197,7 @@ class Tensor:
     reinterpret_cast = view
 
     def permute(self, dims) -> Tensor:
-        dims = tuple(dims)
+        dims = whole.numbers("tensor.permute", "dims", dims)
         if sorted(dims) != list(range(self.ndim)):
             self._wrong("permute", f"{list(dims)} is no order of {self.ndim} dimensions")
         if self.memory != HBM and dims[0] != 0:
@@ -207,10 +208,10 @@ class Tensor:
         dim = self._dimension("broadcast", dim)
         if self.shape[dim] != 1:
             self._wrong("broadcast", f"dimension {dim} of {list(self.shape)} has more than one element")
-        return self._replace(dim, dim + 1, (int(size),), (0,))
+        return self._replace(dim, dim + 1, (self._size("broadcast", size),), (0,))
 
     def broadcast_to(self, shape) -> Tensor:
-        shape = tuple(shape)
+        shape = tuple(self._size("broadcast_to", n) for n in whole.items("tensor.broadcast_to", "shape", shape, "whole numbers"))
         fits = len(shape) == self.ndim and all(n in (1, m) for n, m in zip(self.shape, shape))
         if not fits:
             self._wrong("broadcast_to", f"{list(self.shape)} does not become {list(shape)}")
@@ -218,6 +219,7 @@ class Tensor:
         return self.with_layout(shape, strides)
 
     def expand_dim(self, dim: int) -> Tensor:
+        dim = whole.number("tensor.expand_dim", "dim", dim)
         if dim < 0:
             dim += self.ndim + 1
         if not (self.memory != HBM) <= dim <= self.ndim:
@@ -237,7 +239,7 @@ class Tensor:
 
     def reshape_dim(self, dim: int, shape) -> Tensor:
         dim = self._dimension("reshape_dim", dim)
-        new = indexing.inferred(tuple(shape), self.shape[dim])
+        new = indexing.inferred(whole.numbers("tensor.reshape_dim", "shape", shape), self.shape[dim])
         if new is None or (dim == 0 and self.memory != HBM and len(new) > 1):
             self._wrong("reshape_dim", f"dimension {dim} of {list(self.shape)} does not become {list(shape)}")
         strides = tuple(self.strides[dim] * prod(new[i + 1 :]) for i in range(len(new)))
@@ -245,6 +247,8 @@ class Tensor:
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> Tensor:
         first, last = self._dimension("flatten_dims", start_dim), self._dimension("flatten_dims", end_dim)
+        if first > last:
+            self._wrong("flatten_dims", f"dimension {first} comes after dimension {last}")
         shape = self.shape[first : last + 1]
         strides = reshaped_strides(shape, self.strides[first : last + 1], (prod(shape),))
         if strides is None:
@@ -258,6 +262,9 @@ class Tensor:
     def select(self, dim: int, index) -> Tensor:
         dim = self._dimension("select", dim)
         if isinstance(index, (int, np.integer)):
+            if not -self.shape[dim] <= index < self.shape[dim]:
+                self._wrong("select", f"index {index} of dimension {dim}, which has {self.shape[dim]} elements ({errors.OUT_OF_BOUNDS})")
+            index = int(index) % self.shape[dim]
             picked = self[(slice(None),) * dim + (slice(index, index + 1),)]
             return picked if self.memory != HBM and dim == 0 else picked._replace(dim, dim + 1, (), ())
         return indexing.selected(self, dim, index)
@@ -272,7 +279,14 @@ class Tensor:
     def rearrange(self, src_pattern, dst_pattern, fixed_sizes=None) -> Tensor:
         return indexing.rearranged(self, src_pattern, dst_pattern, fixed_sizes or {})
 
+    def _size(self, call, size) -> int:
+        found = whole.number(f"{_CALL}.{call}", "size", size)
+        if found < 1:
+            self._wrong(call, f"a dimension of {found} elements, expected at least 1")
+        return found
+
     def _dimension(self, call, dim):
+        dim = whole.number(f"{_CALL}.{call}", "dim", dim)
         if not -self.ndim <= dim < self.ndim:
             self._wrong(call, f"no dimension {dim} in {list(self.shape)}")
         return dim % self.ndim

@@ -132,13 +132,117 @@ class Wrong(harness.Folder):
 
     def test_arguments_of_a_kind_that_a_call_does_not_take(self):
         tile = "t = nl.ndarray((64, 4), nl.float32)\nnisa.memset(t, 1.0)\n"
-        self.check(tile + "nisa.nc_stream_shuffle(t, t, 'a')  # here", "nki.isa.nc_stream_shuffle: ValueError")
-        self.check(tile + "nisa.tensor_reduce(t, nl.add, t, axis='a')  # here", "nki.isa.tensor_reduce: TypeError")
-        self.check("nl.program_id('a')  # here", "nki.language.program_id: TypeError")
-        self.check("x.ap([1, 2])  # here", "tensor.ap: TypeError")
+        self.check(tile + "nisa.nc_stream_shuffle(t, t, 'a')  # here", "shuffle_mask: expected whole numbers, found 'a'")
+        self.check(tile + "nisa.tensor_reduce(t, nl.add, t, axis='a')  # here", "axis: expected whole numbers, found ('a',)")
+        self.check(tile + "nisa.iota(t, 3)  # here", "nki.isa.iota: pattern: expected pairs (step, count), found 3")
+        self.check(tile + "nisa.tensor_copy(t, t, name=3)  # here", "nki.isa.tensor_copy: name: expected a string, found 3")
+        self.check(
+            tile + "nisa.activation(dst=t, op=nl.exp, data=t, reduce_cmd=None)  # here",
+            "reduce_cmd: expected one of nki.isa.reduce_cmd, found None",
+        )
+        self.check(tile + "nisa.register_move(None, 1)  # here", "nki.isa.register_move: dst: expected a register, found None")
+        self.check(tile + "nisa.register_store(t[0:1, 0:1], 5)  # here", "src: expected a register, found 5 (int)")
+        self.check("nisa.core_barrier(x, 5)  # here", "nki.isa.core_barrier: cores: expected whole numbers, found 5")
+        self.check("nisa.dma_compute(x, None, nl.add)  # here", "nki.isa.dma_compute: srcs: expected tensors, found None")
+        self.check("nl.program_id('a')  # here", "nki.language.program_id: axis: expected a whole number, found 'a'")
+        self.check("nl.program_id(-1)  # here", "nki.language.program_id: axis: expected 0 or more, found -1")
+        self.check("nl.where(None, 1, 2)  # here", "nki.language.where: condition: expected a tensor, found None")
+        self.check("nl.matmul(x, None)  # here", "nki.language.matmul: y: expected a tensor, found None")
+        self.check("nl.shared_identity_matrix(4, 'f7')  # here", "dtype: expected an element type of nki.language, found 'f7'")
+        self.check("x.ap([1, 2])  # here", "tensor.ap: pattern: expected whole numbers, found 1")
         self.check("x.frobnicate(2)  # here", "tensor.frobnicate: not known to this tracer")
         self.check("x.select(0, 'a')  # here", "tensor.select: 'x', float32 [64, 32] in hbm: index: expected a number")
         self.check("nl.ndarray((4, 2.5), nl.float32)  # here", "shape: expected whole numbers, found (4, 2.5)")
+        self.check("nl.ndarray((4, float('inf')), nl.float32)  # here", "shape: expected whole numbers, found (4, inf)")
+
+    def test_fractions_are_not_cut_to_whole_numbers(self):
+        self.check("x[0:64, nl.ds(0.5, 4)]  # here", "nki.language.ds: start: expected a whole number, found 0.5")
+        self.check("x[0:64, nl.ds(0, 4.5)]  # here", "nki.language.ds: size: expected a whole number, found 4.5")
+        self.check("x.ap([[32, 64], [1, 8.5]])  # here", "tensor.ap: pattern: expected whole numbers, found [1, 8.5]")
+        self.check("x.ap([[32, 64], [1, 8]], offset=0.5)  # here", "tensor.ap: offset: expected a whole number, found 0.5")
+        self.check("x.reshape((64.5, 32))  # here", "tensor.reshape: shape: expected whole numbers, found (64.5, 32)")
+        self.check("nl.sum(nl.load(x), axis=1.5)  # here", "nki.language.sum: axis: expected whole numbers, found (1.5,)")
+
+    def test_names_of_tensors(self):
+        self.check("nl.ndarray((4, 4), nl.float32, name=[1])  # here", "nki.language.ndarray: name: expected a string, found [1]")
+        self.check("nl.ndarray((4, 4), nl.float32, name='\\udc80')  # here", "name: expected text in Unicode, found '\\udc80'")
+
+    def test_huge_numbers(self):
+        huge = "shape: expected at most 2^46 elements, found [1099511627776, 1099511627776]"
+        for flags in ((), ("--values",)):
+            self.check("nl.ndarray((1 << 40, 1 << 40), nl.float32, buffer=nl.shared_hbm)  # here", huge, *flags)
+        self.check("nl.affine_range(10**30)  # here", "nki.language.affine_range: expected fewer than 2^31 iterations")
+
+    def test_reductions(self):
+        begin = "t = nl.load(x)\n"
+        self.check(begin + "nl.sum(t, axis=3)  # here", "nki.language.sum: axis: 3 is no free axis of")
+        self.check(begin + "nl.max(t, axis=(1, -1))  # here", "nki.language.max: axis: expected different free axes of")
+        self.check(
+            begin + "nisa.tensor_partition_reduce(t, nl.add, t)  # here", "expected one partition in dst with as many elements"
+        )
+        self.check(
+            begin + "nisa.tensor_scalar_reduce(t, t, nl.add, 1.0, nl.divide)  # here", "reduce_op: nl.divide does not reduce"
+        )
+
+    def test_views(self):
+        self.check("x[0:1].broadcast(0, 0)  # here", "tensor.broadcast: 'x', float32 [1, 32] in hbm: a dimension of 0 elements")
+        self.check("x[0:1].broadcast_to((None, 32))  # here", "tensor.broadcast_to: size: expected a whole number, found None")
+        self.check("x.reshape((-1, -2, -2))  # here", "has not the 2048 elements")
+        self.check("x[4:0:-1]  # here", "slice 4:0:-1 of dimension 0: expected a step of at least 1")
+        self.check("x.flatten_dims(1, 0)  # here", "tensor.flatten_dims: 'x', float32 [64, 32] in hbm: dimension 1 comes after")
+        self.check("x.rearrange('pf', 'fp')  # here", "src_pattern: expected names of dimensions and tuples of names, found 'pf'")
+        self.check(
+            "r, i = nisa.register_alloc(1), nl.zeros((4, 1), nl.int32)\n"
+            "x.ap([[32, 4], [1, 4]], scalar_offset=r, vector_offset=i)  # here",
+            "tensor.ap: 'x', float32 [64, 32] in hbm: expected scalar_offset or vector_offset, found both",
+        )
+        self.check("x.select(0, -65)  # here", "index -65 of dimension 0, which has 64 elements")
+        self.check(
+            "x.rearrange(('p', 'f'), ('f', 'p'), {'p': 32})  # here", "dimension 'p' has 64 elements, and fixed_sizes says 32"
+        )
+        self.check("i = nl.zeros((64, 1), nl.float32)\nx.vector_select(0, i)  # here", "in sbuf, expected integers")
+
+    def test_scales_of_a_sum_by_dma(self):
+        body = "nisa.dma_compute(nl.load(x), [x, x], nl.add, scales={})  # here"
+        self.check(body.format("[1.0]"), "scales: expected a number for each of 2 sources, found [1.0]")
+        self.check(body.format("[1.0, None]"), "scales: expected a number for each of 2 sources, found [1.0, None]")
+
+    def test_operands_that_are_missing(self):
+        begin = "t = nl.load(x)\n"
+        self.check(begin + "nisa.tensor_scalar(t, t, nl.multiply)  # here", "operand0: nl.multiply takes a number or a tensor, found None")
+        self.check(begin + "nisa.tensor_scalar(t, t, nl.add, 1.0, op1=nl.add)  # here", "operand1: nl.add takes a number or a tensor")
+        self.check(
+            begin + "nisa.tensor_tensor_scan(t, t, t, None, nl.add, nl.add)  # here",
+            "initial: expected a number or a tensor, found None (NoneType)",
+        )
+        self.check(
+            begin + "nisa.affine_select(t, [[1, 32]], 0, t, None)  # here", "on_false_value: expected a number, found None"
+        )
+        self.check(begin + "nisa.memset(t, 10**400)  # here", "value: expected a number that float64 can hold")
+
+    def test_partitions_of_the_eight_largest(self):
+        begin = "t, few = nl.load(x), nl.zeros((32, 8), nl.float32)\nd = nl.zeros((64, 8), nl.uint32)\n"
+        self.check(begin + "nisa.max8(few, t)  # here", "expected equal partitions")
+        self.check(begin + "nisa.nc_find_index8(d, t, few)  # here", "nki.isa.nc_find_index8: vals is 'few'")
+        self.check(begin + "nisa.nc_match_replace8(t, t, few, 0.0)  # here", "nki.isa.nc_match_replace8: vals is 'few'")
+
+    def test_operators_of_bits(self):
+        begin = "t = nl.load(x)\n"
+        bits = "nl.bitwise_xor works on the bits of integers"
+        self.check(begin + "nisa.tensor_reduce(t[:, 0:1], nl.bitwise_xor, t, axis=1)  # here", bits)
+        self.check(begin + "nisa.tensor_partition_reduce(t[0:1], nl.bitwise_xor, t)  # here", bits)
+        self.check(begin + "nisa.scalar_tensor_tensor(t, t, nl.add, 1.0, nl.bitwise_xor, t)  # here", bits)
+
+    def test_types_of_gathers(self):
+        begin = "t = nl.load(x)\nn = nl.zeros((64, 32), nl.bfloat16)\ni = nl.zeros((64, 32), nl.uint32)\n"
+        self.check(begin + "nisa.nc_n_gather(n, t, i)  # here", "expected equal types and partitions")
+        self.check(begin + "nisa.local_gather(n, t, i, num_valid_indices=32)  # here", "expected equal types and partitions")
+        self.check(begin + "nisa.nc_stream_shuffle(i, t, [0] * 32)  # here", "expected equal types and free sizes")
+
+    def test_exceptions_of_any_class(self):
+        self.check("raise BaseException('stop')  # here", "BaseException: stop")
+        silent = "class Silent(Exception):\n    def __str__(self): return 1 / 0\nraise Silent  # here"
+        self.check(silent, "Silent: an error without a text")
 
     def test_results_that_nothing_wrote(self):
         body = "out = nl.ndarray((4, 4), nl.float32, buffer=nl.shared_hbm)  # here\nreturn out"

@@ -55,6 +55,15 @@ class Tiles(unittest.TestCase):
         found, x = _shown(lambda t: nl.tiles(t, tile_shape=(4, 8))[2, 1, 1].data, (3, 10, 20))
         np.testing.assert_array_equal(found, x[2, 4:8, 8:16])
 
+    def test_a_loop_over_a_grid_ends_with_its_last_row(self):
+        found = []
+
+        def kernel(x):
+            found.extend(row.element_shape for row in nl.tiles(x, tile_shape=(4, 8)))
+
+        harness.outputs(kernel, harness.argument("fp32", _numbers((10, 20))))
+        self.assertEqual(found, [(4, 20), (4, 20), (2, 20)])
+
     def test_what_a_grid_says_of_itself(self):
         def kernel(x):
             grid = nl.tiles(x, tile_shape=(4, 8))
@@ -87,6 +96,7 @@ class Tiles(unittest.TestCase):
             (lambda t: nl.tiles(t), "tile_shape: expected one"),
             (lambda t: nl.tiles(3, tile_shape=(4, 8)), "source: expected a tensor or a grid, found 3"),
             (lambda t: nl.tiles(t, tile_shape=(4, 8))[3], r"index 3 of 3"),
+            (lambda t: len(nl.tiles(t, tile_shape=(4, 8))[0, 0]), "NkiTileGrid.len: a single tile has no coordinates"),
             (lambda t: nl.tiles(t, tile_shape=(4, 8))[0, 0, 0], "3 indices for a grid"),
             (lambda t: nl.blocks(t, tile_shape=(4, 8), block_shape=(2,)), "block_shape: expected a tuple of 2 positive"),
             (lambda t: nisa.dma_copy(t, nl.tiles(t, tile_shape=(4, 8))[0, 0]), "src: expected a tensor.*its .data is one"),

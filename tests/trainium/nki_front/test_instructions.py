@@ -211,6 +211,15 @@ class Elements(unittest.TestCase):
             (x & 0xFF) << 3,
         )
 
+    def test_all_bits_of_integers_are_kept(self):
+        a, b = (generator.integers(-(2**31), 2**31, (32, 8)) for _ in range(2))
+        for reverse in (False, True):
+            found = on_tiles(
+                lambda d, x, y: nisa.scalar_tensor_tensor(d, x, nl.bitwise_and, 0x7FFFFFFF, nl.bitwise_xor, y, reverse1=reverse),
+                argument("i32", a), argument("i32", b), dtype=nl.int32,
+            )  # fmt: skip
+            np.testing.assert_array_equal(found, (a & 0x7FFFFFFF) ^ b)
+
     def test_copies_where_a_predicate_says_so(self):
         x, y, p = normal(8, 16), normal(8, 16), generator.integers(0, 2, (8, 16))
 
@@ -413,6 +422,9 @@ class RandomNumbers(unittest.TestCase):
             np.testing.assert_array_equal(first, again)
             self.assertGreater(len(np.unique(first)), 2000)
 
+    def test_the_engine_of_a_state_may_be_left_open(self):
+        on_tiles(lambda d, x: nisa.rand_get_state(d, engine=nisa.engine.unknown), argument("fp32", normal(32, 6)), dtype=nl.uint32)
+
     def test_a_state_has_its_engines_size(self):
         def kernel(words, engine):
             nisa.rand_get_state(nl.ndarray((128, words), nl.uint32), engine=engine)
@@ -451,6 +463,14 @@ class Movement(unittest.TestCase):
             np.testing.assert_array_equal(
                 found[core : core + 16], x[core : core + 16][:, i[core : core + 16].T.reshape(-1)]
             )
+
+    def test_a_gather_converts_if_it_is_asked_to(self):
+        x = normal(32, 8)
+        where = generator.integers(0, 8, (32, 8))
+        kernel = nki.jit(lambda x, i: stored(nl.gather_flattened(loaded(x), loaded(i), dtype=nl.float32)))
+        found = output(kernel, argument("bf16", x), argument("u32", where))
+        rounded = values.rounded(x, dtypes.bfloat16)
+        np.testing.assert_array_equal(found, np.take_along_axis(rounded, where, 1))
 
     def test_rows_that_indices_choose(self):
         x, rows = normal(40, 8), generator.permutation(40)[:16].reshape(16, 1)
@@ -519,6 +539,46 @@ class Movement(unittest.TestCase):
         x, y = normal(16, 8), normal(16, 8)
         found = on_tiles(lambda d, x, y: nisa.dma_compute(d, [x, y], nl.add), argument("fp32", x), argument("fp32", y))
         np.testing.assert_array_equal(found, x + y)
+
+    def test_sums_by_dma_skip_rows_out_of_bounds(self):
+        x, y = normal(8, 4), normal(16, 4)
+        rows = np.array([[3], [9], [0], [40]])
+
+        def kernel(x, y, rows):
+            out, index = nl.ndarray((8, 4), nl.float32, buffer=nl.shared_hbm), loaded(rows)
+            nisa.dma_copy(out, x)
+            chosen = out.ap([[4, 4], [1, 4]], vector_offset=index, indirect_dim=0)
+            nisa.dma_compute(chosen, [chosen, y[0:4]], nl.add, scales=[1.0, 2.0], oob_mode=nisa.oob_mode.skip)
+            return out
+
+        found = output(kernel, *(argument(d, n) for d, n in (("fp32", x), ("fp32", y), ("i32", rows))))
+        expected = x.copy()
+        expected[[3, 0]] += 2 * y[[0, 2]]
+        np.testing.assert_array_equal(found, expected)
+
+    def test_a_transposing_transfer_skips_rows_out_of_bounds(self):
+        x, rows = normal(8, 4), np.array([[3], [9], [0], [40]])
+
+        def kernel(x, rows):
+            out, index = loaded(x[4:8]), loaded(rows)
+            nisa.dma_transpose(out, x.ap([[4, 4], [1, 4]], vector_offset=index), oob_mode=nisa.oob_mode.skip)
+            return stored(out)
+
+        expected = x[4:8].copy()
+        expected[:, [0, 2]] = x[[3, 0]].T
+        np.testing.assert_array_equal(output(kernel, argument("fp32", x), argument("i32", rows)), expected)
+
+    def test_rows_that_a_sum_by_dma_cannot_read_keep_their_values(self):
+        x, rows = normal(8, 4), np.array([[3], [9], [0], [40]])
+
+        def kernel(x, rows):
+            out, index = loaded(x[4:8]), loaded(rows)
+            nisa.dma_compute(out, [x.ap([[4, 4], [1, 4]], vector_offset=index)], nl.add, oob_mode=nisa.oob_mode.skip)
+            return stored(out)
+
+        expected = x[4:8].copy()
+        expected[[0, 2]] = x[[3, 0]]
+        np.testing.assert_array_equal(output(kernel, argument("fp32", x), argument("i32", rows)), expected)
 
 
 if __name__ == "__main__":

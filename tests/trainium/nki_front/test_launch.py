@@ -106,6 +106,12 @@ class Calls(unittest.TestCase):
         x = generator.standard_normal((8, 5)).astype(np.float32)
         np.testing.assert_array_equal(harness.output(lambda x: doubled(doubled(x)), x), 4 * x)
 
+    def test_tensors_in_hbm_are_filled_whatever_their_size(self):
+        wide = nki.jit(lambda: nl.full((4, 100000), 2, nl.float32, buffer=nl.shared_hbm))
+        tall = nki.jit(lambda: nl.ones((300, 5), nl.float32, buffer=nl.shared_hbm))
+        np.testing.assert_array_equal(harness.output(wide), np.full((4, 100000), 2))
+        np.testing.assert_array_equal(harness.output(tall), np.ones((300, 5)))
+
     def test_arguments_of_all_kinds(self):
         seen = []
 
@@ -207,6 +213,19 @@ class Cores(unittest.TestCase):
 
         with self.assertRaisesRegex(NkiValidationError, "core 1 never comes to it"):
             outputs(kernel, np.ones((4, 4), np.float32), grid=(2,))
+
+    def test_what_a_core_sends_fits_what_the_other_receives(self):
+        def kernel(sent, received):
+            other = 1 - nl.program_id(0)
+            tile, result = (nl.zeros((4, 8), dtype) for dtype in (sent(other), received(other)))
+            nisa.sendrecv(tile, result, other, other, pipe_id=0)
+
+        for sent, received, text in (
+            (lambda core: nl.float32, lambda core: nl.bfloat16, "expected equal types"),
+            ((lambda core: (nl.float32, nl.bfloat16)[core]),) * 2 + ("core . sends ",),
+        ):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                outputs(kernel, sent, received, grid=(2,))
 
     def test_an_error_of_another_core(self):
         def kernel(x):

@@ -150,6 +150,50 @@ class Run(harness.Folder):
         self.file("def kernel():\n    pass\n", "nothing.py")
         self.assertIn("note: the kernel has issued no instructions", self.good("nothing.py:kernel"))
 
+    def test_numbers_that_are_not_finite_are_no_warnings(self):
+        self.file('''
+            import nki.isa as nisa
+            import nki.language as nl
+
+            def kernel(x):
+                tile = nl.zeros((4, 4), nl.float32)
+                nisa.memset(tile, 1e300)
+                total = nl.sum(nl.multiply(tile, 1e300), axis=1)
+                out = nl.ndarray((4, 1), nl.float32, buffer=nl.shared_hbm)
+                nl.store(out, nl.divide(nl.subtract(total, total), nl.divide(1, 0)))
+                return out
+        ''')
+        done = self.run_command("kernel.py:kernel", "--arg", "x=fp32[4,4]", "--values")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_limit_names_the_line_of_the_core_that_runs(self):
+        self.file('''
+            import nki.isa as nisa
+            import nki.language as nl
+
+            def kernel(x):
+                while nl.program_id(0) == 1:
+                    pass
+                nisa.core_barrier(x, (0, 1))
+                return x
+        ''')
+        done = self.run_command("kernel.py:kernel[2]", "--arg", "x=fp32[4,4]", "--values", "--max-seconds", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^error: kernel.py:[67]: limit: the kernel has run for 1 seconds")
+
+    def test_names_of_any_language(self):
+        self.file('''
+            import nki.language as nl
+
+            def örtlich(ä, größe=1):
+                тензор = nl.load(ä)
+                out = nl.ndarray(ä.shape, ä.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.multiply(тензор, größe))
+                return out
+        ''')
+        done = self.run_here("kernel.py:örtlich", "--arg", "ä=fp32[4,4]", "--kwarg", "größe=3", "--ref", "3 * ä")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_arguments_that_are_missing(self):
         self.assertIn("the kernel needs w", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[128,64]"))
 

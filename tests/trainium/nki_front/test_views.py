@@ -144,6 +144,10 @@ class Views(unittest.TestCase):
         found, numbers = _view_of(lambda t: t.select(1, 2).slice(1, 1, 9, 2))
         np.testing.assert_array_equal(found, numbers[:, 2, 1:9:2])
 
+    def test_negative_indices_count_from_the_end(self):
+        found, numbers = _view_of(lambda t: t.select(1, -1))
+        np.testing.assert_array_equal(found, numbers[:, -1])
+
     def test_access_patterns_are_their_definition(self):
         found, numbers = _view_of(lambda t: t.ap([[40, 3], [1, 2], [7, 4], [0, 2]], offset=5))
         flat = numbers.reshape(-1)

@@ -104,6 +104,22 @@ class Functions(unittest.TestCase):
         found, _ = run(lambda x: nl.sum(x, axis=1, keepdims=True), x)
         self.assertEqual(found.shape, (32, 1, 7))
 
+    def test_a_gather_converts_if_it_is_asked_to(self):
+        x, where = np.arange(256, dtype=np.float32).reshape(32, 8), np.arange(256).reshape(32, 8) % 7
+        found, _ = run(lambda x, i: nl.gather_flattened(x, i, dtype=nl.int32), x, where.astype(np.uint32))
+        self.assertEqual(found.dtype, np.int32)
+        np.testing.assert_array_equal(found, np.take_along_axis(x, where, 1))
+
+    def test_loops_take_their_limits_by_name(self):
+        counts = []
+
+        def kernel(x):
+            counts.extend(nl.affine_range(1, stop=8, step=3))
+            return nl.copy(x)
+
+        run(kernel, random(4, 4))
+        self.assertEqual(counts, [1, 4, 7])
+
     def test_softmax(self):
         x = 5 * random(20, 90)
         found, instructions = run(nl.softmax, x)

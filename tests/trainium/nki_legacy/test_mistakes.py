@@ -34,6 +34,40 @@ class Mistakes(unittest.TestCase):
         self.fails(lambda x: stored(nl.load(x[I, J])), "indices 0 to 127 of dimension 0, which has 100 elements")
         self.fails(lambda x: stored(nl.load(x[0:128, 0:64])), "nl.load", "of dimension 0, which has 100")
 
+    def test_fractions_are_not_cut_to_whole_numbers(self):
+        tile = nl.ndarray
+        self.fails(lambda x: tile((64, 5 / 2), nl.float32), "nl.ndarray: shape: expected whole numbers, found (64, 2.5)")
+        self.fails(lambda x: nl.load(x[0:64, 0:2.5]), "slice of dimension 1: expected whole numbers")
+        self.fails(lambda x: nl.load(x[0:64, nl.ds(0.5, 4)]), "nl.ds: start: expected a whole number, found 0.5")
+        self.fails(lambda x: nl.arange(2.5), "nl.arange: limits: expected whole numbers, found (2.5,)")
+        self.fails(lambda x: nl.affine_range(2.5), "nl.affine_range: stop: expected a whole number, found 2.5")
+        self.fails(lambda x: nl.program_id(-1), "nl.program_id: axis: expected 0 or more, found -1")
+
+    def test_a_mask_is_a_comparison_of_indices(self):
+        self.fails(lambda x: nl.exp(nl.load(x), mask=[1]), "nl.exp: mask: expected a comparison of index expressions, found [1] (list)")
+        self.fails(lambda x: nl.exp(nl.load(x), mask=nl.load(x) > 0), "nl.exp: mask: expected a comparison", "nl.where selects by a tile")
+
+    def test_operands_of_a_kind_that_a_call_does_not_take(self):
+        self.fails(lambda x: nisa.max8(src=None), "nisa.max8: src: expected a tile, found None")
+        self.fails(lambda x: nisa.nc_stream_shuffle(nl.load(x), None, [0] * 32), "nisa.nc_stream_shuffle: dst: expected a tile")
+        self.fails(
+            lambda x: nisa.tensor_copy_predicated(src=nl.load(x), dst=None, predicate=nl.load(x)),
+            "nisa.tensor_copy_predicated: dst: expected a tile, found None",
+        )
+        self.fails(
+            lambda x: nisa.activation_reduce(nl.exp, nl.load(x), reduce_op=nl.add, reduce_res=nl.load(x)),
+            "nisa.activation_reduce: reduce_res: float32 [100, 64] in sbuf, expected one element per partition",
+        )
+        self.fails(lambda x: nl.par_dim("a"), "nl.par_dim: size: expected a whole number, found 'a'")
+
+    def test_slices_go_forward(self):
+        self.fails(lambda x: nl.load(x[0:64, 10:2:-1]), "the slice of dimension 1 has the step -1, expected at least 1")
+        self.fails(lambda x: nl.load(x[0:64, ::0]), "the slice of dimension 1 has the step 0, expected at least 1")
+        self.fails(lambda x: nl.arange(0, 4, 0), "expected stop, or start, stop and a step other than 0")
+
+    def test_an_axis_that_is_named_twice(self):
+        self.fails(lambda x: nl.sum(nl.load(x), axis=(1, -1)), "nl.sum: axis: (1, -1) names a dimension twice")
+
     def test_a_mask_that_leaves_too_much(self):
         self.fails(lambda x: stored(nl.load(x[I, J], mask=(I < 110))), "indices 0 to 109 of dimension 0, which has 100")
 

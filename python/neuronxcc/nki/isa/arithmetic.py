@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from nki import isa
-from nki.tracer import errors, operands
+from nki.tracer import operands, whole
 from nki.tracer.dtypes import float32
 from nki.tracer.layout import SBUF
 
 from .. import elementwise, moves, products
-from ..elementwise import broadcast_operand, column_operand, intersect_boxes, is_column, mask_box, require_dtype, tile
+from ..elementwise import broadcast_operand, column_operand, intersect_boxes, mask_box, require_dtype, tile, writable_column
 from ..results import issue_later, issue_pending
-from ..tile import match_shape, readable, writable
+from ..tile import readable, writable
 
 
 def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False, is_transpose=False, mask=None,
@@ -81,7 +81,7 @@ def reciprocal(data, *, dtype=None, mask=None, **unused):
 
 def memset(shape, value, dtype, *, mask=None, engine=isa.engine.unknown, **unused):
     call = "nisa.memset"
-    shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    shape = (shape,) if isinstance(shape, int) else whole.numbers(call, "shape", shape)
     number = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
     return issue_later(shape, require_dtype(dtype, call), SBUF, lambda dst: isa.memset(dst, number, engine=engine),
                        mask_box(mask, shape, call))  # fmt: skip
@@ -117,19 +117,12 @@ def tensor_scalar_reduce(
     if box == ():
         return issue_later(data.shape, result_dtype, SBUF, None, ())
     first = column_operand(operand0, data, box, call, "operand0")
-    source, total = readable(data, box, call), _row(reduce_res, box, call)
+    source, total = readable(data, box, call), writable_column(reduce_res, box, call, "reduce_res")
 
     def make(dst):
         isa.tensor_scalar_reduce(dst, source, op0, first, reduce_op, total, reverse0)
 
     return issue_later(data.shape, result_dtype, SBUF, make, box)
-
-
-def _row(result, box, call):
-    """Returns the tensor of a second result with one element per partition."""
-    if not is_column(result):
-        errors.fail(call, f"reduce_res: {result.describe()}, expected one element per partition")
-    return writable(match_shape(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
 
 
 def tensor_tensor_scan(
@@ -156,7 +149,7 @@ def tensor_scalar_cumulative(
 ):
     """Writes `dst` in place."""
     call = "nisa.tensor_scalar_cumulative"
-    src = tile(src, call, "src")
+    src, dst = tile(src, call, "src"), tile(dst, call, "dst")
     box = mask_box(mask, src.shape, call)
     if box != ():
         first, second = (column_operand(v, src, box, call, n) for v, n in ((imm0, "imm0"), (imm1, "imm1")))
@@ -177,6 +170,7 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
 def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, **unused):
     """Writes `dst` in place where the predicate is not 0."""
     call = "nisa.tensor_copy_predicated"
+    dst = tile(dst, call, "dst")
     issue_pending()
     box = mask_box(mask, dst.shape, call)
     if box == ():
@@ -187,28 +181,26 @@ def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None
     isa.tensor_copy_predicated(writable(dst, box, call), source, where, reverse_pred)
 
 
-def _one_input(call, data, shape, dtype, emit, mask=None):
-    data = tile(data, call, "data")
+def _one_input(call, operand, data, columns, dtype, emit, mask):
+    """Issues an instruction whose result has so many elements per partition."""
+    data = tile(data, call, operand)
+    result_dtype = require_dtype(dtype or data.dtype, call)
     box = mask_box(mask, data.shape, call)
     source = readable(data, box, call)
-    left = box and (box[0], *((0, n) for n in shape[1:]))
-    return issue_later(shape, dtype or data.dtype, SBUF, lambda dst: emit(dst, source), left)
+    left = box and (box[0], (0, columns))
+    return issue_later((data.shape[0], columns), result_dtype, SBUF, lambda dst: emit(dst, source), left)
 
 
 def bn_stats(data, *, mask=None, dtype=None, **unused):
-    return _one_input(
-        "nisa.bn_stats", data, (data.shape[0], 6), require_dtype(dtype or float32, "nisa.bn_stats"), isa.bn_stats, mask
-    )
+    return _one_input("nisa.bn_stats", "data", data, 6, dtype or float32, isa.bn_stats, mask)
 
 
 def bn_aggr(data, *, mask=None, dtype=None, **unused):
-    return _one_input(
-        "nisa.bn_aggr", data, (data.shape[0], 2), require_dtype(dtype or float32, "nisa.bn_aggr"), isa.bn_aggr, mask
-    )
+    return _one_input("nisa.bn_aggr", "data", data, 2, dtype or float32, isa.bn_aggr, mask)
 
 
 def max8(*, src, mask=None, dtype=None, **unused):
-    return _one_input("nisa.max8", src, (src.shape[0], 8), dtype and require_dtype(dtype, "nisa.max8"), isa.max8, mask)
+    return _one_input("nisa.max8", "src", src, 8, dtype, isa.max8, mask)
 
 
 def nc_find_index8(*, data, vals, mask=None, dtype=None, **unused):
@@ -223,7 +215,7 @@ def nc_find_index8(*, data, vals, mask=None, dtype=None, **unused):
 def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, **unused):
     call = "nisa.nc_match_replace8"
     data, vals = tile(data, call, "data"), tile(vals, call, "vals")
-    one, two, index = readable(data), readable(vals), None if dst_idx is None else writable(dst_idx)
+    one, two, index = readable(data), readable(vals), None if dst_idx is None else writable(tile(dst_idx, call, "dst_idx"))
     return issue_later(data.shape, require_dtype(dtype or data.dtype, call), SBUF,
                        lambda dst: isa.nc_match_replace8(dst, one, two, imm, index))  # fmt: skip
 

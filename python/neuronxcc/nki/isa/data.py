@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from nki import isa
-from nki.tracer import errors, operands
+from nki.tracer import errors, operands, whole
 from nki.tracer.layout import HBM, SBUF
 
-from .. import moves
-from ..elementwise import broadcast_operand, column_operand, mask_box, require_dtype, tile
+from ..elementwise import broadcast_operand, column_operand, mask_box, require_dtype, tile, writable_column
 from ..index import Index, Mask
 from ..language.transfer import any_tile, note_store
 from ..results import issue_later, issue_pending
@@ -89,7 +88,7 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, **unused):
     call = "nisa.dma_transpose"
     src = any_tile(src, call, "src")
     source = readable(src, mask_box(mask, src.shape, call), call)
-    order = tuple(axes) if axes is not None else {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim, ())
+    order = whole.numbers(call, "axes", axes) if axes is not None else {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim, ())
     if sorted(order) != list(range(src.ndim)):
         errors.fail(call, f"axes: {axes} is no order of the dimensions of {src.describe()}")
 
@@ -102,9 +101,9 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, **unused):
 
 def nc_stream_shuffle(src, dst, shuffle_mask, *, mask=None, **unused):
     call = "nisa.nc_stream_shuffle"
-    source = readable(tile(src, call, "src"))
+    source, dst = readable(tile(src, call, "src")), tile(dst, call, "dst")
     issue_pending()
-    isa.nc_stream_shuffle(writable(dst), source, list(shuffle_mask))
+    isa.nc_stream_shuffle(writable(dst), source, shuffle_mask)
 
 
 def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None, **unused):
@@ -125,7 +124,7 @@ def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd
     data = tile(on_true_tile, call, "on_true_tile")
     low, high = (column_operand(v, data, None, call, n) for v, n in ((bound0, "bound0"), (bound1, "bound1")))
     source = readable(data)
-    total = None if reduce_res is None else writable(match_shape(reduce_res, (reduce_res.shape[0], 1)))
+    total = None if reduce_res is None else writable_column(reduce_res, None, call, "reduce_res")
 
     def make(dst):
         isa.range_select(
@@ -138,11 +137,12 @@ def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd
 def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=isa.reduce_cmd.idle, reduce_op="maximum",
                   reverse_pred=False, mask=None, **unused):  # fmt: skip
     call = "nisa.select_reduce"
+    dst = tile(dst, call, "dst")
     issue_pending()
     chosen = broadcast_operand(tile(predicate, call, "predicate"), dst.shape, None, call)
     yes = broadcast_operand(tile(on_true, call, "on_true"), dst.shape, None, call)
     no = column_operand(on_false, dst, None, call, "on_false")
-    total = None if reduce_res is None else writable(match_shape(reduce_res, (reduce_res.shape[0], 1)))
+    total = None if reduce_res is None else writable_column(reduce_res, None, call, "reduce_res")
     issue_pending()
     isa.select_reduce(writable(dst), chosen, yes, no, total, reduce_cmd, reduce_op, reverse_pred)
 
@@ -154,5 +154,3 @@ def sequence_bounds(*, segment_ids, dtype=None, **unused):
     shape = (ids.shape[0], 2, ids.size // ids.shape[0])
     return issue_later(shape, require_dtype(dtype or ids.dtype, call), SBUF, lambda dst: isa.sequence_bounds(dst, source))
 
-
-__all__ = ["moves"]

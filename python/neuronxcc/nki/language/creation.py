@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nki import language as core
-from nki.tracer import dtypes, errors, session
+from nki.tracer import dtypes, errors, session, whole
 from nki.tracer.layout import HBM, PSUM, SBUF
 
 from ..blocks import Blocks, ParDim, allocate_tile
@@ -35,7 +35,7 @@ BUFFERS = {SBUF: sbuf, PSUM: psum, HBM: shared_hbm}
 
 
 def par_dim(size) -> ParDim:
-    return ParDim(size)
+    return ParDim(whole.number("nl.par_dim", "size", size))
 
 
 def ds(start, size) -> Slice:
@@ -51,9 +51,9 @@ def _new(call, shape, dtype, buffer, value=None, name=""):
     found = dtypes.find(dtype)
     if found is None:
         errors.fail(call, f"dtype: expected an element type of nl, found {dtype!r}")
-    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(whole.items(call, "shape", shape, "whole numbers"))
     at = next((i for i, n in enumerate(shape) if isinstance(n, ParDim)), 0)
-    sizes = tuple(int(n) for n in shape)
+    sizes = whole.numbers(call, "shape", shape)
     if buffer.memory == HBM:
         return _in_hbm(run, sizes, found, buffer, value, name)
     if at:
@@ -108,7 +108,7 @@ def empty_like(a, dtype=None, *, buffer=None, name="", **unused):
 
 def rand(shape, dtype=np.float32, **unused):
     issue_pending()
-    return Tile(core.rand(tuple(int(n) for n in shape), dtypes.find(dtype)))
+    return Tile(core.rand(shape, dtype))
 
 
 def random_seed(seed, **unused):
@@ -124,6 +124,9 @@ def shared_constant(constant, dtype=None, **unused):
 
 def shared_identity_matrix(n, dtype=np.uint8, **unused):
     issue_pending()
+    n = whole.number("nl.shared_identity_matrix", "n", n)
+    if n < 1:
+        errors.fail("nl.shared_identity_matrix", f"n: expected at least 1, found {n}")
     return Tile(core.shared_constant(np.identity(n, dtype=np.float32), dtype))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nki import language as core
-from nki.tracer import session
+from nki.tracer import errors, session, whole
 
 from ..results import issue_pending
 
@@ -38,10 +38,13 @@ class _Loop:
 
 
 def _range(kind):
-    def loop(*limits, **unused):
-        limits = [int(n) for n in limits]
-        start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (*limits, 1)[:3]
-        return _Loop(kind(start, stop, step))
+    def loop(start, stop=None, step=1, **unused):
+        call = f"nl.{kind.__name__}"
+        first, last = (0, start) if stop is None else (start, stop)
+        limits = (whole.number(call, name, n) for name, n in (("start", first), ("stop", last), ("step", step)))
+        return _Loop(kind(*limits))
+
+    loop.__name__ = loop.__qualname__ = kind.__name__
 
     return loop
 
@@ -55,21 +58,32 @@ def nc(count) -> int:
     """`nl.nc(2)`: a dimension of the grid that is distributed over cores. Here all programs run on
     one core.
     """
-    return int(count)
+    return whole.number("nl.nc", "count", count)
 
 
 def spmd_dim(size, *cores) -> int:
-    return int(size) * int(np.prod([int(n) for n in cores]))
+    return int(np.prod(whole.numbers("nl.spmd_dim", "size", (size, *cores))))
 
 
 def program_id(axis=0) -> int:
-    run = session.active("nl.program_id")
+    call = "nl.program_id"
+    run = session.active(call)
+    axis = _axis(call, axis)
     return run.program[axis] if axis < len(run.program) else 0
 
 
+def _axis(call, axis) -> int:
+    found = whole.number(call, "axis", axis)
+    if found < 0:
+        errors.fail(call, f"axis: expected 0 or more, found {axis}")
+    return found
+
+
 def num_programs(axes=0) -> int:
-    run = session.active("nl.num_programs")
-    chosen = range(len(run.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    call = "nl.num_programs"
+    run = session.active(call)
+    given = range(len(run.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    chosen = [_axis(call, a) for a in given]
     return int(np.prod([run.grid[a] if a < len(run.grid) else 1 for a in chosen], dtype=int))
 
 

@@ -147,14 +147,16 @@ def gather_flattened(data, indices, *, mask=None, dtype=None, **unused):
         elementwise.tile(indices, "nl.gather_flattened", "indices"),
     )
     source, index = readable(data), readable(indices)
-    return issue_later(indices.shape, dtype or data.dtype, "sbuf", lambda dst: isa.nc_n_gather(dst, source, index))
+    gathered = issue_later(indices.shape, data.dtype, "sbuf", lambda dst: isa.nc_n_gather(dst, source, index))
+    return gathered if dtype is None else elementwise.copy_tile(gathered, dtype, call="nl.gather_flattened")
 
 
 def dropout(x, rate, *, dtype=None, **unused):
     x = elementwise.tile(x, "nl.dropout", "x")
     source = readable(x)
     chance = rate if operands.is_number(rate) else readable(elementwise.tile(rate, "nl.dropout", "rate"))
-    return issue_later(x.shape, dtype or x.dtype, "sbuf", lambda dst: isa.dropout(dst, source, chance))
+    result_dtype = elementwise.require_dtype(dtype or x.dtype, "nl.dropout")
+    return issue_later(x.shape, result_dtype, "sbuf", lambda dst: isa.dropout(dst, source, chance))
 
 
 # Operators of tiles

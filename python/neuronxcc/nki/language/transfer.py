@@ -9,7 +9,7 @@ from nki.tracer.tensor import Tensor
 
 from .. import moves
 from ..blocks import Blocks
-from ..elementwise import copy_tile, mask_box, promoted, require_dtype
+from ..elementwise import copy_tile, mask_box, require_dtype
 from ..results import issue_later, issue_pending
 from ..tile import Tile, clip, intersect, match_shape, readable
 
@@ -116,5 +116,3 @@ def static_cast(src, dtype, **unused):
         return copy_tile(src, dtype, call="nl.static_cast")
     return src
 
-
-__all__ = ["any_tile", "promoted"]
