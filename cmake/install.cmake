@@ -37,7 +37,7 @@ set(promised_headers
     text/conversation.h text/stream_decoder.h text/tokenizer/tokenizer.h)
 set(included_headers
     base/activation.h base/loop_recorder.h base/low_bit_format.h base/time_estimate.h io/calibration_source.h
-    io/families/family_table.h io/folder_writer.h io/generation_config.h io/json_file.h io/mapped_file.h
+    io/families/family_table.h io/folder_writer.h io/generation_config.h io/inode.h io/json_file.h io/mapped_file.h
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h io/staging_folder.h
     model/candidates.h model/continuation.h model/dry.h model/layer_weights.h model/logits_processors.h
     model/prompt_cache.h model/proposal_odds.h model/rope.h model/step_prices.h model/token_constraint.h
