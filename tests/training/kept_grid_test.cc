@@ -1,6 +1,8 @@
 #include "training/kept_grid.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <span>
 #include <vector>
@@ -82,7 +84,9 @@ TEST(KeptGrid, WeightsBeginNearTheirFloats) {
     for (int64_t i = 0; i < near.size(); ++i) {
       ASSERT_EQ(reached.data()[i], values.data()[i]);
       if (nearest.data()[i] == values.data()[i]) {
-        ASSERT_NEAR(near.data()[i], floats.data()[i], 1e-6F);  // some roundings of values below 4
+        // The difference and the sum are each rounded once.
+        const float size = std::abs(values.data()[i]) + std::abs(floats.data()[i]);
+        ASSERT_NEAR(near.data()[i], floats.data()[i], std::numeric_limits<float>::epsilon() * size);
       } else if (near.data()[i] != values.data()[i]) {
         ++between;
         ASSERT_NE(beyond.data()[i], values.data()[i]);

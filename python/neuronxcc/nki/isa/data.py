@@ -153,4 +153,3 @@ def sequence_bounds(*, segment_ids, dtype=None, **unused):
     source = readable(ids)
     shape = (ids.shape[0], 2, ids.size // ids.shape[0])
     return issue_later(shape, require_dtype(dtype or ids.dtype, call), SBUF, lambda dst: isa.sequence_bounds(dst, source))
-

@@ -115,4 +115,3 @@ def static_cast(src, dtype, **unused):
     if isinstance(src, (Tile, Blocks)):
         return copy_tile(src, dtype, call="nl.static_cast")
     return src
-
